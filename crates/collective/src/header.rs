@@ -1,0 +1,234 @@
+//! The header of every message of a collective.
+
+use burn_virtual_plan::{Layout, Placement};
+
+use crate::Operation;
+
+const MAGIC: [u8; 4] = *b"BVCM";
+const VERSION: u16 = 1;
+
+/// Size of an encoded header.
+pub(crate) const BYTES: usize = 72;
+
+/// What a rank takes the call for. Two ranks whose headers differ do not mean the same call.
+///
+/// On the wire, little-endian, 72 bytes; the transport guards the bytes themselves:
+///
+/// | offset | bytes | field |
+/// |---|---|---|
+/// | 0 | 4 | magic `BVCM` |
+/// | 4 | 2 | version |
+/// | 6 | 1 | operation code |
+/// | 7 | 1 | 0 |
+/// | 8 | 64 | eight numbers of 8 bytes, in the order of the struct |
+///
+/// A number that an operation does not use is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) operation: Operation,
+    /// Training step.
+    pub(crate) step: u64,
+    /// Rank whose bytes are broadcast.
+    pub(crate) root: u64,
+    pub(crate) elements: u64,
+    pub(crate) segments: u64,
+    pub(crate) sums: u64,
+    pub(crate) flags: u64,
+    /// Fingerprint of the layout.
+    pub(crate) layout: u64,
+    /// Fingerprint of the placement.
+    pub(crate) placement: u64,
+}
+
+/// Names of the numbers, as they appear in errors.
+const FIELDS: [&str; 8] = [
+    "step",
+    "root",
+    "element count",
+    "segment count",
+    "sum count",
+    "flag count",
+    "layout fingerprint",
+    "placement fingerprint",
+];
+
+/// The first difference between two headers.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Difference {
+    pub(crate) field: &'static str,
+    pub(crate) expected: String,
+    pub(crate) got: String,
+}
+
+impl Header {
+    pub(crate) fn barrier() -> Self {
+        Self::from_numbers(Operation::Barrier, [0; 8])
+    }
+
+    pub(crate) fn broadcast(root: usize) -> Self {
+        let root = root as u64;
+        Self {
+            root,
+            ..Self::from_numbers(Operation::Broadcast, [0; 8])
+        }
+    }
+
+    pub(crate) fn all_reduce(step: u64, layout: &Layout, placement: &Placement) -> Self {
+        Self {
+            operation: Operation::AllReduce,
+            step,
+            root: 0,
+            elements: layout.elements() as u64,
+            segments: layout.segments() as u64,
+            sums: layout.sums() as u64,
+            flags: layout.flags() as u64,
+            layout: layout.fingerprint(),
+            placement: placement.fingerprint(),
+        }
+    }
+
+    fn numbers(&self) -> [u64; 8] {
+        let Self {
+            step,
+            root,
+            elements,
+            segments,
+            sums,
+            flags,
+            layout,
+            placement,
+            ..
+        } = *self;
+        [
+            step, root, elements, segments, sums, flags, layout, placement,
+        ]
+    }
+
+    fn from_numbers(operation: Operation, numbers: [u64; 8]) -> Self {
+        let [
+            step,
+            root,
+            elements,
+            segments,
+            sums,
+            flags,
+            layout,
+            placement,
+        ] = numbers;
+        Self {
+            operation,
+            step,
+            root,
+            elements,
+            segments,
+            sums,
+            flags,
+            layout,
+            placement,
+        }
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&[self.operation.code(), 0]);
+        out.extend(self.numbers().into_iter().flat_map(u64::to_le_bytes));
+    }
+
+    /// Reads a header and returns it with the bytes that follow it.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, &[u8]), String> {
+        let short = || format!("expected a header of {BYTES} bytes, got {}", bytes.len());
+        let (header, body) = bytes.split_at_checked(BYTES).ok_or_else(short)?;
+        let (prefix, words) = header.split_at(8);
+        if prefix[..4] != MAGIC {
+            return Err(format!("expected magic {MAGIC:?}, got {:?}", &prefix[..4]));
+        }
+        let version = u16::from_le_bytes([prefix[4], prefix[5]]);
+        if version != VERSION {
+            return Err(format!("expected version {VERSION}, got {version}"));
+        }
+        let unknown = || format!("unknown operation code {}", prefix[6]);
+        let operation = Operation::from_code(prefix[6]).ok_or_else(unknown)?;
+        let (words, _) = words.as_chunks::<8>();
+        let mut numbers = [0; 8];
+        for (number, word) in numbers.iter_mut().zip(words) {
+            *number = u64::from_le_bytes(*word);
+        }
+        Ok((Self::from_numbers(operation, numbers), body))
+    }
+
+    /// The first field in which `got` differs from `self`.
+    pub(crate) fn difference(&self, got: &Header) -> Option<Difference> {
+        if self.operation != got.operation {
+            return Some(Difference {
+                field: "operation",
+                expected: self.operation.to_string(),
+                got: got.operation.to_string(),
+            });
+        }
+        let mut pairs = FIELDS
+            .into_iter()
+            .zip(self.numbers().into_iter().zip(got.numbers()));
+        let (field, (expected, got)) = pairs.find(|(_, (expected, got))| expected != got)?;
+        Some(Difference {
+            field,
+            expected: expected.to_string(),
+            got: got.to_string(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: Header = Header {
+        operation: Operation::AllReduce,
+        step: 5,
+        root: 0,
+        elements: 1000,
+        segments: 7,
+        sums: 2,
+        flags: 1,
+        layout: u64::MAX,
+        placement: 3,
+    };
+
+    fn encoded() -> Vec<u8> {
+        let mut bytes = Vec::new();
+        HEADER.encode(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn header_round_trips_and_leaves_the_body() {
+        let mut bytes = encoded();
+        assert_eq!(bytes.len(), BYTES);
+        bytes.extend_from_slice(b"body");
+        assert_eq!(Header::decode(&bytes), Ok((HEADER, &b"body"[..])));
+    }
+
+    #[test]
+    fn decode_refused_when_bytes_are_no_header() {
+        for length in 0..BYTES {
+            assert!(Header::decode(&encoded()[..length]).is_err());
+        }
+        for offset in [0, 3, 4, 5, 6] {
+            let mut bytes = encoded();
+            bytes[offset] ^= 0x40;
+            assert!(Header::decode(&bytes).is_err(), "byte {offset}");
+        }
+    }
+
+    #[test]
+    fn difference_names_the_first_field_that_differs() {
+        assert_eq!(HEADER.difference(&HEADER), None);
+        let mut other = HEADER;
+        (other.elements, other.layout) = (12, 1);
+        let difference = HEADER.difference(&other).unwrap();
+        assert_eq!(difference.field, "element count");
+        assert_eq!((&*difference.expected, &*difference.got), ("1000", "12"));
+        other.operation = Operation::Barrier;
+        assert_eq!(HEADER.difference(&other).unwrap().field, "operation");
+    }
+}

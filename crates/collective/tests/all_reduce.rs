@@ -1,0 +1,200 @@
+//! The ordered all-reduce: right values for every world and size, and the same bits for every
+//! placement.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // helpers of tests, outside the test functions
+
+mod common;
+
+use burn_virtual_collective::Options;
+use burn_virtual_plan::{Layout, Partial, Placement, evaluate};
+use common::{constant, nodes, run};
+
+/// Element i of virtual node vn is i % 17 + vn; small whole numbers, so every sum is exact.
+fn ramp(layout: &Layout, vn: usize) -> Option<Partial> {
+    let mut leaf = Partial::empty(layout);
+    let values: Vec<f32> = layout.segment(0).map(|i| (i % 17 + vn) as f32).collect();
+    leaf.set_segment(0, &values).unwrap();
+    leaf.sums_mut()[0] = vn as f64;
+    leaf.flags_mut().set(vn % 3);
+    Some(leaf)
+}
+
+#[test]
+fn sum_is_right_for_every_world_and_size() {
+    for world in 1..=9 {
+        for elements in [0, 1, 2, 7, 100, 1000, 65_537] {
+            let virtual_nodes = 2 * world + 1;
+            let results = run(world, Options::default(), move |mut group| {
+                let layout = Layout::new([elements], 1, 3);
+                let placement = Placement::even(virtual_nodes, world).unwrap();
+                let own = nodes(&layout, &placement, group.rank(), |vn| ramp(&layout, vn));
+                group
+                    .all_reduce(0, &layout, &placement, own)
+                    .unwrap()
+                    .unwrap()
+            });
+            let ids: usize = (0..virtual_nodes).sum();
+            for result in results {
+                let result = result.unwrap();
+                let right = |i: usize| (i % 17 * virtual_nodes + ids) as f32;
+                assert!(result.values().iter().copied().eq((0..elements).map(right)));
+                assert_eq!(result.sums(), [ids as f64]);
+                assert_eq!(result.flags().count(), 3);
+                assert!(result.present().get(0));
+            }
+        }
+    }
+}
+
+/// Values of many magnitudes, segments absent here and there, virtual node 3 empty.
+fn wild(layout: &Layout, vn: usize) -> Option<Partial> {
+    if vn == 3 {
+        return None;
+    }
+    let mut leaf = Partial::empty(layout);
+    for segment in (0..layout.segments()).filter(|segment| !(segment + vn).is_multiple_of(3)) {
+        let value = |i: usize| {
+            let hash = (i * 31 + vn * 977 + segment * 131) as u32;
+            let mixed = hash.wrapping_mul(2_654_435_761);
+            (mixed as f32 - 2e9) * 2.0_f32.powi((mixed % 40) as i32 - 40)
+        };
+        let values: Vec<f32> = layout.segment(segment).map(value).collect();
+        leaf.set_segment(segment, &values).unwrap();
+    }
+    leaf.sums_mut().fill(1.0 / (vn as f64 + 0.3));
+    Some(leaf)
+}
+
+#[test]
+fn bits_equal_one_rank_for_every_way_to_cut_8_virtual_nodes() {
+    let layout = || Layout::new([5, 0, 1, 13, 2], 2, 1);
+    let leaves = (0..8).map(|vn| (vn..vn + 1, wild(&layout(), vn))).collect();
+    let expected = evaluate(&layout(), 8, leaves).unwrap().unwrap();
+    for cuts in 0..1_u32 << 7 {
+        let mut counts = vec![1];
+        for vn in 1..8 {
+            match cuts & (1 << (vn - 1)) {
+                0 => *counts.last_mut().unwrap() += 1,
+                _ => counts.push(1),
+            }
+        }
+        let placement = Placement::explicit(8, &counts).unwrap();
+        let results = run(placement.ranks(), Options::default(), move |mut group| {
+            let layout = layout();
+            let own = nodes(&layout, &placement, group.rank(), |vn| wild(&layout, vn));
+            group
+                .all_reduce(0, &layout, &placement, own)
+                .unwrap()
+                .unwrap()
+        });
+        for result in results {
+            let result = result.unwrap();
+            assert!(result.same_bits(&expected), "{counts:?}");
+            assert_eq!(result.values().len(), expected.values().len());
+            // Absent segments are zeros on every rank, whatever its buffers held before.
+            let bits = |partial: &Partial| -> Vec<u32> {
+                partial
+                    .values()
+                    .iter()
+                    .map(|value| value.to_bits())
+                    .collect()
+            };
+            assert_eq!(bits(&result), bits(&expected));
+        }
+    }
+}
+
+#[test]
+fn nothing_is_the_result_when_all_virtual_nodes_are_empty() {
+    let results = run(3, Options::default(), |mut group| {
+        let layout = Layout::new([10], 1, 0);
+        let placement = Placement::even(4, 3).unwrap();
+        let own = nodes(&layout, &placement, group.rank(), |_| None);
+        group
+            .all_reduce(0, &layout, &placement, own)
+            .unwrap()
+            .is_none()
+    });
+    assert_eq!(results, [Some(true); 3]);
+}
+
+#[test]
+fn ranks_without_a_sample_get_the_sum_too_case_8() {
+    let results = run(2, Options::default(), |mut group| {
+        let layout = Layout::new([1], 1, 0);
+        let placement = Placement::even(8, 2).unwrap();
+        let own = nodes(&layout, &placement, group.rank(), |vn| {
+            let sample = [1.0, 2.0, 6.0].get(vn)?;
+            let mut leaf = constant(&layout, *sample)?;
+            leaf.sums_mut()[0] = 1.0;
+            Some(leaf)
+        });
+        let sum = group
+            .all_reduce(0, &layout, &placement, own)
+            .unwrap()
+            .unwrap();
+        f64::from(sum.values()[0]) / sum.sums()[0]
+    });
+    assert_eq!(results, [Some(3.0); 2]);
+}
+
+#[test]
+fn calls_do_not_mix_when_they_follow_closely_case_20() {
+    let results = run(3, Options::default(), |mut group| {
+        let placement = Placement::even(3, 3).unwrap();
+        let rank = group.rank();
+        for step in 0..1000 {
+            // Shapes alternate, and one rank is late now and then.
+            let layout = Layout::new([if step % 2 == 0 { 6 } else { 4 }], 0, 0);
+            if step % 100 == rank as u64 {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            let leaf = |vn| constant(&layout, (step as usize + vn) as f32);
+            let own = nodes(&layout, &placement, rank, leaf);
+            let sum = group
+                .all_reduce(step, &layout, &placement, own)
+                .unwrap()
+                .unwrap();
+            let right = vec![(3 * step + 3) as f32; layout.elements()];
+            assert_eq!(sum.values(), right);
+        }
+        assert_eq!(group.stale(), 0);
+    });
+    assert_eq!(results, [Some(()); 3]);
+}
+
+#[test]
+fn unused_buffers_come_back_when_a_rank_has_several_nodes() {
+    let results = run(2, Options::default(), |mut group| {
+        let layout = Layout::new([4], 0, 0);
+        let placement = Placement::explicit(8, &[3, 5]).unwrap();
+        let own = nodes(&layout, &placement, group.rank(), |vn| {
+            constant(&layout, vn as f32)
+        });
+        let given = own.len();
+        let sum = group
+            .all_reduce(0, &layout, &placement, own)
+            .unwrap()
+            .unwrap();
+        assert_eq!(sum.values(), [28.0; 4]);
+        given - group.take_spares().len()
+    });
+    assert_eq!(results, [Some(1); 2]);
+}
+
+#[test]
+fn broadcast_gives_the_bytes_of_the_root_on_every_world() {
+    for world in 1..=9 {
+        for size in [0, 1, 1000] {
+            let root = world / 2;
+            let results = run(world, Options::default(), move |mut group| {
+                let mut bytes =
+                    vec![group.rank() as u8; if group.rank() == root { size } else { 7 }];
+                group.broadcast(root, &mut bytes).unwrap();
+                group.barrier().unwrap();
+                bytes
+            });
+            let right = vec![root as u8; size];
+            assert!(results.iter().all(|bytes| bytes.as_ref() == Some(&right)));
+        }
+    }
+}
