@@ -1,0 +1,24 @@
+//! `VirtualBackend<B>`: a decorator around any Burn backend.
+//!
+//! This crate is the boundary to Burn's backend traits. It may use Burn, and knows nothing of
+//! ranks, virtual-node placements or sockets: those are built on top of it.
+
+mod backend;
+mod context;
+mod convert;
+#[cfg(feature = "overlap")]
+mod hook;
+mod meter;
+mod ops;
+mod probe;
+mod random;
+mod reduce;
+mod tensor;
+
+pub use backend::{Virtual, VirtualBackend};
+pub use context::{Entered, Scope, StrayDraw, enter, take_stray_draw};
+#[cfg(feature = "overlap")]
+pub use hook::{GradientHook, Hooked, hook};
+pub use meter::{Listening, Meter};
+pub use probe::{Probe, probe};
+pub use tensor::VirtualTensor;
