@@ -1,0 +1,184 @@
+//! What can go wrong in a job, and where.
+
+use burn::module::ParamId;
+use burn_virtual_backend::{Probe, StrayDraw};
+use burn_virtual_collective::CollectiveError;
+use burn_virtual_plan::PlanError;
+
+/// Why a job could not start, a step was not taken, or a batch could not be split.
+///
+/// Nothing of a step that failed is applied: the model and the session are as they were before it.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainError {
+    /// The batch, the virtual nodes and the ranks do not fit together.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+
+    /// The number of shares is not the number of devices.
+    #[error("{got} shares for {expected} devices: each device needs one")]
+    Shares {
+        /// The number of devices.
+        expected: usize,
+        /// The number of shares.
+        got: usize,
+    },
+
+    /// The same parameter stands at two places of the model.
+    #[error(
+        "parameter id {id} is used at two paths, `{first}` and `{second}`: a cloned parameter gets a wrong gradient; to tie weights, use one parameter twice"
+    )]
+    DuplicateParameter {
+        /// The id.
+        id: ParamId,
+        /// The path that has it first, in module order.
+        first: String,
+        /// The other path.
+        second: String,
+    },
+
+    /// The model is not the one the session was started with.
+    #[error(
+        "the model changed since the session started: at `{path}`, expected {expected}, got {got}; after loading a record, call `adopt`"
+    )]
+    ModelChanged {
+        /// The module path.
+        path: String,
+        /// What the session knows.
+        expected: String,
+        /// What the model has.
+        got: String,
+    },
+
+    /// A step needs at least one sample.
+    #[error("the batch is empty: expected at least 1 sample, got 0")]
+    EmptyBatch,
+
+    /// Tensors that are split together have different numbers of samples.
+    #[error("tensors of one batch differ in their first dimension: expected {expected}, got {got}")]
+    UnequalBatch {
+        /// Samples in the first tensor.
+        expected: usize,
+        /// Samples in the other.
+        got: usize,
+    },
+
+    /// Ranks that would not compute the same bits.
+    #[error(
+        "rank {rank} computes other bits than rank 0 (bit probe {got}, expected {expected}): results would depend on the placement; `allow_drift` accepts that"
+    )]
+    Drift {
+        /// The rank.
+        rank: usize,
+        /// The probe of rank 0.
+        expected: Probe,
+        /// The probe of this rank.
+        got: Probe,
+    },
+
+    /// A device failed outside any step.
+    #[error("device {device}: {reason}")]
+    Device {
+        /// The device, as its backend prints it.
+        device: String,
+        /// What it reported.
+        reason: String,
+    },
+
+    /// A virtual node failed.
+    #[error("rank {rank}, step {step}, virtual node {node}: {source}")]
+    Node {
+        /// The rank that ran it.
+        rank: usize,
+        /// The applied step that was being computed.
+        step: u64,
+        /// The virtual node.
+        node: usize,
+        /// What happened.
+        source: NodeError,
+    },
+
+    /// The ranks could not combine their parts.
+    #[error(transparent)]
+    Collective(#[from] CollectiveError),
+
+    /// A rank stopped in the middle of a step.
+    #[error("rank {rank}, step {step}: {reason}")]
+    Rank {
+        /// The rank.
+        rank: usize,
+        /// The applied step that was being computed.
+        step: u64,
+        /// What happened.
+        reason: String,
+    },
+}
+
+/// What went wrong inside one virtual node.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// The model, the loss or the batcher panicked.
+    #[error("user code panicked: {0}")]
+    Panicked(String),
+
+    /// The loss refused its inputs.
+    #[error(transparent)]
+    Loss(#[from] LossError),
+
+    /// A weight has to be a finite number of at least zero.
+    #[error("the weight of a loss has to be finite and at least 0, got {0}")]
+    Weight(f64),
+
+    /// The session requires a gradient for every trained parameter.
+    #[error(
+        "parameter `{path}` got no gradient, and the session requires one for every trained parameter"
+    )]
+    NoGradient {
+        /// The module path.
+        path: String,
+    },
+
+    /// Random numbers were drawn where they would depend on the placement.
+    #[error(transparent)]
+    StrayDraw(#[from] StrayDraw),
+
+    /// Values could not be read back from the device.
+    #[error("reading `{what}` back: {reason}")]
+    Read {
+        /// A module path, or the loss.
+        what: String,
+        /// What the device or the conversion reported.
+        reason: String,
+    },
+
+    /// A part of the tree does not fit.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+}
+
+/// Why a loss refused its inputs.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum LossError {
+    /// A target that names no class.
+    #[error("target {target} of row {row} is out of range: expected 0..{classes}")]
+    Target {
+        /// The row, from 0.
+        row: usize,
+        /// The target.
+        target: i64,
+        /// How many classes the logits have.
+        classes: usize,
+    },
+
+    /// Logits and targets of different length.
+    #[error("logits have {rows} rows, but there are {targets} targets")]
+    Rows {
+        /// Rows of the logits.
+        rows: usize,
+        /// Number of targets.
+        targets: usize,
+    },
+
+    /// The inputs could not be read.
+    #[error("reading the targets: {0}")]
+    Read(String),
+}

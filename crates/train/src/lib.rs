@@ -1,0 +1,66 @@
+//! Training on virtual nodes.
+//!
+//! This crate is where Burn's modules and optimizers meet the plan and the collectives: the step,
+//! replicas, running statistics and resizing. It knows nothing of the command line.
+//!
+//! ```
+//! use burn::backend::Autodiff;
+//! use burn::nn::{Linear, LinearConfig};
+//! use burn::optim::{Optimizer, SgdConfig};
+//! use burn::tensor::Tensor;
+//! use burn_flex::{Flex, FlexDevice};
+//! use burn_virtual_backend::VirtualBackend;
+//! use burn_virtual_train::{LossSum, VirtualNodes};
+//!
+//! type B = Autodiff<VirtualBackend<Flex>>;
+//!
+//! let device = FlexDevice;
+//! let mut model: Linear<B> = LinearConfig::new(2, 1).init(&device);
+//! let mut optim = SgdConfig::new().init::<B, Linear<B>>();
+//! let mut nodes = VirtualNodes::new(4).seed(42).devices([device, device]).start(&mut model)?;
+//!
+//! let inputs = Tensor::<B, 2>::ones([10, 2], &device);
+//! for _ in 0..3 {
+//!     let out = nodes.backward_batch(&model, &inputs, |model, micro| {
+//!         let weight = micro.dims()[0] as f64;
+//!         LossSum { sum: model.forward(micro).powi_scalar(2).sum(), weight }
+//!     })?;
+//!     model = optim.step(0.1, model, out.grads);
+//! }
+//! assert_eq!(nodes.applied_steps(), 3);
+//! # Ok::<(), burn_virtual_train::TrainError>(())
+//! ```
+
+mod batch;
+mod collect;
+mod error;
+mod gradients;
+mod inventory;
+mod loss;
+mod memory;
+mod names;
+mod ranks;
+mod replica;
+mod root;
+mod session;
+mod settings;
+mod weights;
+
+pub use batch::SplitBatch;
+pub use error::{LossError, NodeError, TrainError};
+pub use loss::{IntoLossSum, LossSum, cross_entropy_sum};
+pub use memory::RankMemory;
+pub use names::id_of_path;
+pub use root::Skipped;
+pub use session::{Session, StepOutput};
+pub use settings::{DefaultDevice, VirtualNodes};
+pub use weights::WeightsHash;
+
+use burn::tensor::backend::AutodiffBackend;
+use burn_virtual_backend::Virtual;
+
+/// Autodiff around a [`VirtualBackend`](burn_virtual_backend::VirtualBackend), as
+/// `Autodiff<VirtualBackend<Flex>>`.
+pub trait VirtualAutodiff: AutodiffBackend<InnerBackend: Virtual> {}
+
+impl<B: AutodiffBackend<InnerBackend: Virtual>> VirtualAutodiff for B {}

@@ -1,0 +1,400 @@
+//! A running job: the step, resizing, and evaluation.
+
+use std::ops::Range;
+
+use burn::data::dataloader::batcher::Batcher;
+use burn::module::{AutodiffModule, Module};
+use burn::optim::GradientsParams;
+use burn_virtual_backend::{Meter, Probe, Scope, Virtual, enter, probe};
+use burn_virtual_collective::Options;
+use burn_virtual_plan::{BatchSplit, Layout, Partial, Placement};
+
+use crate::batch::Items;
+use crate::inventory::{Frame, Inventory};
+use crate::memory::NodeMemory;
+use crate::names::assign_ids;
+use crate::ranks::{Ran, Ranks, Round};
+use crate::replica::{Master, StepJob};
+use crate::root::Root;
+use crate::settings::placement;
+use crate::{
+    IntoLossSum, NodeError, RankMemory, Skipped, SplitBatch, TrainError, VirtualAutodiff,
+    VirtualNodes,
+};
+
+/// What a step came to. Bit-identical for every placement.
+#[derive(Debug)]
+pub struct StepOutput {
+    /// The gradients of the mean loss, by parameter id, ready for Burn's `optim.step`; empty when
+    /// the step was skipped. A parameter that no virtual node used has none.
+    pub grads: GradientsParams,
+    /// The sum of the losses divided by the sum of the weights; NaN where there were no items.
+    pub loss: f64,
+    /// The sum of the weights.
+    pub weight: f64,
+    /// The Euclidean norm of all gradients together.
+    pub norm: f64,
+    /// Why nothing is to be applied, if so.
+    pub skipped: Option<Skipped>,
+}
+
+/// A job that was started with [`VirtualNodes::start`].
+pub struct Session<B: VirtualAutodiff> {
+    settings: VirtualNodes<Vec<B::Device>>,
+    ranks: Ranks,
+    inventory: Inventory,
+    probe: Probe,
+    applied: u64,
+    meters: Vec<Meter>,
+    memory: Vec<RankMemory>,
+}
+
+impl<B: VirtualAutodiff> Session<B> {
+    pub(crate) fn start<M: AutodiffModule<B>>(
+        settings: VirtualNodes<Vec<B::Device>>,
+        model: &mut M,
+    ) -> Result<Self, TrainError> {
+        let ranks = settings.devices.len();
+        let placement = placement(settings.count, ranks, settings.shares.as_deref())?;
+        let probe = same_probe::<B>(&settings.devices, settings.allow_drift)?;
+        let inventory = adopt(settings.seed, model)?;
+        let ranks = Ranks::new(placement, options(&settings));
+        let mut session = Self {
+            settings,
+            ranks,
+            inventory,
+            probe,
+            applied: 0,
+            meters: Vec::new(),
+            memory: Vec::new(),
+        };
+        session.reset_memory();
+        Ok(session)
+    }
+
+    /// Takes over a model after a record was loaded into it: names its parameters again.
+    ///
+    /// # Errors
+    /// [`TrainError::DuplicateParameter`] for one id at two paths; the model is then unchanged.
+    pub fn adopt<M: AutodiffModule<B>>(&mut self, model: &mut M) -> Result<(), TrainError> {
+        self.inventory = adopt(self.settings.seed, model)?;
+        Ok(())
+    }
+
+    /// Moves the virtual nodes to other devices, shared out evenly. Between steps, at any time;
+    /// the result of the job does not change.
+    ///
+    /// # Errors
+    /// As [`VirtualNodes::start`]; the session is then unchanged.
+    pub fn resize(
+        &mut self,
+        devices: impl IntoIterator<Item = B::Device>,
+    ) -> Result<(), TrainError> {
+        self.place(devices.into_iter().collect(), None)
+    }
+
+    /// Moves the virtual nodes to other devices, `shares[i]` of them to the i-th device.
+    ///
+    /// # Errors
+    /// As [`VirtualNodes::start`]; the session is then unchanged.
+    pub fn resize_to(
+        &mut self,
+        devices: impl IntoIterator<Item = B::Device>,
+        shares: impl IntoIterator<Item = usize>,
+    ) -> Result<(), TrainError> {
+        self.place(
+            devices.into_iter().collect(),
+            Some(shares.into_iter().collect()),
+        )
+    }
+
+    fn place(
+        &mut self,
+        devices: Vec<B::Device>,
+        shares: Option<Vec<usize>>,
+    ) -> Result<(), TrainError> {
+        let placement = placement(self.settings.count, devices.len(), shares.as_deref())?;
+        self.probe = same_probe::<B>(&devices, self.settings.allow_drift)?;
+        self.ranks = Ranks::new(placement, options(&self.settings));
+        self.settings.devices = devices;
+        self.settings.shares = shares;
+        self.reset_memory();
+        Ok(())
+    }
+
+    /// Runs every virtual node forward and backward on its share of `items`, and combines the
+    /// gradients.
+    ///
+    /// `batcher` makes each micro-batch when its virtual node's turn comes; `loss` gets a fresh
+    /// replica of the model and that micro-batch. Virtual nodes without samples are not run. The
+    /// new running statistics are in `model` when this returns, unless the step was skipped.
+    ///
+    /// # Errors
+    /// [`TrainError::EmptyBatch`] for no items; [`TrainError::Node`] where the loss refused its
+    /// inputs or user code panicked; [`TrainError::ModelChanged`] for another model than the
+    /// session was started with. Nothing is applied then.
+    pub fn backward<M, I, O, T, F, L>(
+        &mut self,
+        model: &M,
+        items: &[I],
+        batcher: &T,
+        loss: F,
+    ) -> Result<StepOutput, TrainError>
+    where
+        M: AutodiffModule<B>,
+        I: Clone + Sync,
+        T: Batcher<B, I, O>,
+        F: Fn(&M, O) -> L + Sync,
+        L: IntoLossSum<B>,
+    {
+        self.backward_batch(model, &Items::new(items, batcher), loss)
+    }
+
+    /// [`backward`](Self::backward) on a batch that is ready: tensors, or a [`SplitBatch`] of your
+    /// own. The whole batch then stays on its device for the whole step.
+    ///
+    /// # Errors
+    /// As [`backward`](Self::backward), and [`TrainError::UnequalBatch`].
+    pub fn backward_batch<M, S, F, L>(
+        &mut self,
+        model: &M,
+        batch: &S,
+        loss: F,
+    ) -> Result<StepOutput, TrainError>
+    where
+        M: AutodiffModule<B>,
+        S: SplitBatch<B>,
+        F: Fn(&M, S::Micro) -> L + Sync,
+        L: IntoLossSum<B>,
+    {
+        let split = self.split(batch)?;
+        let trained = self.inventory.trained(model)?;
+        let frame = Frame::new(&self.inventory, &trained, self.settings.count);
+        let combined = self.run_step(model, batch, &split, &frame, &loss)?;
+        let root = Root::new(&frame, combined, self.settings.count);
+        root.apply_statistics(model);
+        if root.skipped.is_none() {
+            self.applied += 1;
+        }
+        Ok(StepOutput {
+            grads: root.gradients(model),
+            loss: root.loss,
+            weight: root.weight,
+            norm: root.norm,
+            skipped: root.skipped,
+        })
+    }
+
+    fn run_step<M, S, F, L>(
+        &mut self,
+        model: &M,
+        batch: &S,
+        split: &BatchSplit,
+        frame: &Frame,
+        loss: &F,
+    ) -> Result<Option<Partial>, TrainError>
+    where
+        M: AutodiffModule<B>,
+        S: SplitBatch<B>,
+        F: Fn(&M, S::Micro) -> L + Sync,
+        L: IntoLossSum<B>,
+    {
+        let resident = Meter::current().map(|meter| meter.live());
+        let job = StepJob {
+            inventory: &self.inventory,
+            frame,
+            seed: self.settings.seed,
+            step: self.applied,
+            batch,
+            loss,
+            require_all_gradients: self.settings.require_all_gradients,
+        };
+        let states = self
+            .settings
+            .devices
+            .iter()
+            .zip(&self.meters)
+            .map(|(device, meter)| {
+                let master = Master::<B, M>::new(model, device, &self.inventory, frame);
+                (master, NodeMemory::new(resident.map(|_| meter.clone())))
+            })
+            .collect();
+        let round = Round {
+            step: self.applied,
+            layout: &frame.layout,
+            leaf: |(master, memory): &mut (Master<B, M>, NodeMemory), node, buffer| {
+                let range = split.range(node);
+                let _listening = memory.listen();
+                (!range.is_empty())
+                    .then(|| master.run(&job, node, range, buffer, memory))
+                    .transpose()
+            },
+        };
+        let (combined, ran) = self.ranks.run(&round, states)?;
+        if let Some(resident) = resident {
+            self.remember(resident, frame, &ran);
+        }
+        Ok(combined)
+    }
+
+    fn split<S: SplitBatch<B>>(&self, batch: &S) -> Result<BatchSplit, TrainError> {
+        match batch.samples()? {
+            0 => Err(TrainError::EmptyBatch),
+            samples => Ok(BatchSplit::new(samples, self.settings.count)?),
+        }
+    }
+
+    fn remember<M>(&mut self, resident: usize, frame: &Frame, ran: &[Ran<(M, NodeMemory)>]) {
+        let parameters = self.inventory.bytes();
+        let partial = frame.gradient_bytes() + frame.layout.sums() * size_of::<f64>();
+        for (memory, ran) in self.memory.iter_mut().zip(ran) {
+            let node = &ran.state.1;
+            *memory = memory.max(RankMemory {
+                parameters,
+                optimizer: resident.saturating_sub(parameters),
+                gradients: frame.gradient_bytes(),
+                activations: node.activations(),
+                partials: ran.partials * partial,
+                peak: resident + node.peak(),
+            });
+        }
+    }
+
+    fn reset_memory(&mut self) {
+        self.meters = self.settings.devices.iter().map(|_| Meter::new()).collect();
+        self.memory = vec![RankMemory::default(); self.settings.devices.len()];
+    }
+
+    /// Sums scores over a batch of any size, split over the virtual nodes and their ranks.
+    ///
+    /// `score` gets the model without autodiff and one micro-batch, and returns `N` sums over its
+    /// items (a loss, how many were right, how many there were); they are added along the tree.
+    ///
+    /// # Errors
+    /// As [`backward`](Self::backward).
+    pub fn evaluate<M, I, O, T, F, const N: usize>(
+        &mut self,
+        model: &M,
+        items: &[I],
+        batcher: &T,
+        score: F,
+    ) -> Result<[f64; N], TrainError>
+    where
+        M: AutodiffModule<B>,
+        I: Clone + Sync,
+        T: Batcher<B::InnerBackend, I, O>,
+        F: Fn(&M::InnerModule, O) -> [f64; N] + Sync,
+    {
+        let batch = Items::<_, _, O>::new(items, batcher);
+        let samples = SplitBatch::<B::InnerBackend>::samples(&batch)?;
+        let split = BatchSplit::new(samples, self.settings.count)?;
+        let (seed, step) = (self.settings.seed, self.applied);
+        let layout = Layout::new([], N, 0);
+        let round = Round {
+            step,
+            layout: &layout,
+            leaf: |(model, device): &mut (M::InnerModule, B::Device), node, mut buffer: Partial| {
+                let range: Range<usize> = split.range(node);
+                if range.is_empty() {
+                    return Ok(None);
+                }
+                let _scope = enter(Scope::Evaluation {
+                    seed,
+                    step,
+                    node: node as u64,
+                });
+                let micro = SplitBatch::<B::InnerBackend>::micro(&batch, range, device);
+                let run = std::panic::AssertUnwindSafe(|| score(model, micro));
+                let sums = std::panic::catch_unwind(run)
+                    .map_err(|panic| NodeError::Panicked(crate::replica::message(&*panic)))?;
+                buffer.sums_mut().copy_from_slice(&sums);
+                Ok(Some(buffer))
+            },
+        };
+        let states = self
+            .settings
+            .devices
+            .iter()
+            .map(|device| (model.valid().to_device(device), device.clone()))
+            .collect();
+        let (combined, _) = self.ranks.run(&round, states)?;
+        let mut sums = [0.0; N];
+        if let Some(combined) = combined {
+            sums.copy_from_slice(combined.sums());
+        }
+        Ok(sums)
+    }
+
+    /// The number of virtual nodes.
+    pub fn virtual_nodes(&self) -> usize {
+        self.settings.count
+    }
+
+    /// Which virtual nodes each rank runs.
+    pub fn placement(&self) -> &Placement {
+        self.ranks.placement()
+    }
+
+    /// The steps that were applied: skipped ones don't count.
+    pub fn applied_steps(&self) -> u64 {
+        self.applied
+    }
+
+    /// The bit probe of the ranks; of rank 0 where drift was allowed.
+    pub fn probe(&self) -> Probe {
+        self.probe
+    }
+
+    /// Per rank, the largest bytes since the start or the last resize. All zero unless a
+    /// [`Meter`] listened on the thread that ran the steps.
+    pub fn memory(&self) -> &[RankMemory] {
+        &self.memory
+    }
+}
+
+/// Names the model's parameters; their initial values are drawn from the seed.
+fn adopt<B: VirtualAutodiff, M: AutodiffModule<B>>(
+    seed: u64,
+    model: &mut M,
+) -> Result<Inventory, TrainError> {
+    let _scope = enter(Scope::Init { seed });
+    assign_ids(model)?;
+    Ok(Inventory::take(model))
+}
+
+fn options<D>(settings: &VirtualNodes<D>) -> Options {
+    Options {
+        timeout: settings.timeout,
+        ..Options::default()
+    }
+}
+
+/// The probe that all devices have in common. Equal devices are probed once.
+fn same_probe<B: VirtualAutodiff>(
+    devices: &[B::Device],
+    allow_drift: bool,
+) -> Result<Probe, TrainError> {
+    let mut known: Vec<(&B::Device, Probe)> = Vec::new();
+    for (rank, device) in devices.iter().enumerate() {
+        if known.iter().any(|(other, _)| *other == device) {
+            continue;
+        }
+        let got = probe::<<B::InnerBackend as Virtual>::Inner>(device).map_err(|error| {
+            TrainError::Device {
+                device: format!("{device:?}"),
+                reason: error.to_string(),
+            }
+        })?;
+        let expected = known.first().map_or(got, |(_, probe)| *probe);
+        if got != expected && !allow_drift {
+            return Err(TrainError::Drift {
+                rank,
+                expected,
+                got,
+            });
+        }
+        known.push((device, got));
+    }
+    let none = || burn_virtual_plan::PlanError::NoRanks;
+    Ok(known.first().map(|(_, probe)| *probe).ok_or_else(none)?)
+}

@@ -1,0 +1,137 @@
+//! How a job is shared out: the settings of a session, and its start.
+
+use std::time::Duration;
+
+use burn::module::AutodiffModule;
+use burn_virtual_plan::Placement;
+
+use crate::{Session, TrainError, VirtualAutodiff};
+
+/// The settings of a training job on virtual nodes.
+///
+/// What decides the result is the number of virtual nodes and the seed. The devices and the
+/// placement do not: they may be changed at any step with [`Session::resize`].
+#[derive(Clone, Debug)]
+pub struct VirtualNodes<D = DefaultDevice> {
+    pub(crate) count: usize,
+    pub(crate) seed: u64,
+    pub(crate) devices: D,
+    pub(crate) shares: Option<Vec<usize>>,
+    pub(crate) timeout: Duration,
+    pub(crate) allow_drift: bool,
+    pub(crate) require_all_gradients: bool,
+}
+
+/// One rank on the backend's default device.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DefaultDevice;
+
+impl VirtualNodes {
+    /// A job of `count` virtual nodes, fixed for its life: seed 42, one rank on the default device.
+    pub fn new(count: usize) -> Self {
+        Self {
+            count,
+            seed: 42,
+            devices: DefaultDevice,
+            shares: None,
+            timeout: Duration::from_secs(60),
+            allow_drift: false,
+            require_all_gradients: false,
+        }
+    }
+}
+
+impl<D> VirtualNodes<D> {
+    /// Seeds initial weights and random operations.
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// One rank per device, in this order; a device may be named more than once.
+    pub fn devices<E>(self, devices: impl IntoIterator<Item = E>) -> VirtualNodes<Vec<E>> {
+        VirtualNodes {
+            devices: devices.into_iter().collect(),
+            count: self.count,
+            seed: self.seed,
+            shares: self.shares,
+            timeout: self.timeout,
+            allow_drift: self.allow_drift,
+            require_all_gradients: self.require_all_gradients,
+        }
+    }
+
+    /// How many virtual nodes each rank runs; without it they are shared out evenly.
+    pub fn shares(self, shares: impl IntoIterator<Item = usize>) -> Self {
+        Self {
+            shares: Some(shares.into_iter().collect()),
+            ..self
+        }
+    }
+
+    /// How long a rank waits for the others before the step is an error; 60 seconds by default.
+    pub fn timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    /// Accepts ranks that do not compute the same bits. Results then depend on the placement.
+    pub fn allow_drift(self) -> Self {
+        Self {
+            allow_drift: true,
+            ..self
+        }
+    }
+
+    /// Takes a trained parameter without a gradient for an error, instead of for one that the loss
+    /// did not use.
+    pub fn require_all_gradients(self) -> Self {
+        Self {
+            require_all_gradients: true,
+            ..self
+        }
+    }
+}
+
+impl VirtualNodes<DefaultDevice> {
+    /// Starts the job: see [`VirtualNodes::start`] with devices.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start<B: VirtualAutodiff, M: AutodiffModule<B>>(
+        self,
+        model: &mut M,
+    ) -> Result<Session<B>, TrainError> {
+        self.devices([B::Device::default()]).start(model)
+    }
+}
+
+impl<D> VirtualNodes<Vec<D>> {
+    /// Starts the job: materialises the model's parameters from the seed, names them by their
+    /// module paths, takes the bit probe of every device, and places the virtual nodes.
+    ///
+    /// # Errors
+    /// [`TrainError::Plan`] for no virtual nodes, no devices, more devices than virtual nodes or
+    /// shares that don't add up; [`TrainError::DuplicateParameter`] for one id at two paths;
+    /// [`TrainError::Drift`] for devices that compute different bits. The model is then unchanged.
+    pub fn start<B: VirtualAutodiff<Device = D>, M: AutodiffModule<B>>(
+        self,
+        model: &mut M,
+    ) -> Result<Session<B>, TrainError> {
+        Session::start(self, model)
+    }
+}
+
+/// The placement that the settings ask for.
+pub(crate) fn placement(
+    virtual_nodes: usize,
+    ranks: usize,
+    shares: Option<&[usize]>,
+) -> Result<Placement, TrainError> {
+    match shares {
+        Some(shares) if shares.len() != ranks => Err(TrainError::Shares {
+            expected: ranks,
+            got: shares.len(),
+        }),
+        Some(shares) => Ok(Placement::explicit(virtual_nodes, shares)?),
+        None => Ok(Placement::even(virtual_nodes, ranks)?),
+    }
+}
