@@ -1,0 +1,98 @@
+//! The command line, as clap reads it.
+
+use std::num::NonZeroUsize;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::devices::Device;
+
+/// Deep-learning training on virtual nodes: the same bits on any hardware.
+#[derive(Debug, Parser)]
+#[command(name = "burn-virtual", version)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Train a model on the built-in handwritten digits.
+    Train(TrainArgs),
+}
+
+/// `burn-virtual train`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TrainArgs {
+    /// The model.
+    #[arg(long, value_enum, default_value_t = Model::DigitsCnn)]
+    pub(crate) model: Model,
+
+    /// How many virtual nodes share each batch. Decides the result.
+    #[arg(long, default_value = "8", value_name = "V")]
+    pub(crate) virtual_nodes: NonZeroUsize,
+
+    /// Samples of one step, over all virtual nodes. Decides the result.
+    #[arg(long, default_value = "64", value_name = "N")]
+    pub(crate) batch_size: NonZeroUsize,
+
+    /// One rank per device, as BACKEND:INDEX. Does not change the result.
+    #[arg(
+        long,
+        default_value = "flex:0",
+        value_delimiter = ',',
+        value_name = "DEVICES"
+    )]
+    pub(crate) devices: Vec<Device>,
+
+    /// Stop after this many steps.
+    #[arg(long, value_name = "N", conflicts_with = "epochs")]
+    pub(crate) steps: Option<NonZeroUsize>,
+
+    /// Stop after this many passes over the training data [default: 12].
+    #[arg(long, value_name = "N")]
+    pub(crate) epochs: Option<NonZeroUsize>,
+
+    /// Seeds initial weights, data order and dropout.
+    #[arg(long, default_value = "42")]
+    pub(crate) seed: u64,
+
+    /// The optimizer.
+    #[arg(long, value_enum, default_value_t = Optimizer::Adam)]
+    pub(crate) optimizer: Optimizer,
+
+    /// The learning rate [default: 0.002 for adam and adamw, 0.1 for sgd].
+    #[arg(long, value_name = "X", value_parser = learning_rate)]
+    pub(crate) lr: Option<f64>,
+
+    /// Print the result as one JSON object on the last line of stdout.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A built-in model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Model {
+    /// Convolutions, batch normalisation and dropout.
+    DigitsCnn,
+    /// Two hidden layers and dropout.
+    DigitsMlp,
+}
+
+/// A supported optimizer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Optimizer {
+    /// Adam.
+    Adam,
+    /// Gradient descent with momentum 0.9.
+    Sgd,
+    /// Adam with decoupled weight decay.
+    Adamw,
+}
+
+fn learning_rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if rate.is_finite() && rate > 0.0 => Ok(rate),
+        _ => Err("expected a finite number above 0".to_owned()),
+    }
+}

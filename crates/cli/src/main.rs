@@ -1,0 +1,44 @@
+//! The `burn-virtual` command.
+//!
+//! Exit codes: 0 success, 1 failure, 2 bad usage. Progress and messages go to stderr, the result to
+//! stdout.
+
+mod args;
+mod devices;
+mod optimizer;
+mod report;
+mod resources;
+mod task;
+mod train;
+
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Args, Command};
+
+fn main() -> ExitCode {
+    // A panic inside a virtual node comes back as an error that names it; the default hook would
+    // print it a second time, with a backtrace.
+    set_hook(Box::new(|_| {}));
+    let Args { command } = Args::parse();
+    let run = AssertUnwindSafe(|| match &command {
+        Command::Train(args) => train::run(args),
+    });
+    match catch_unwind(run) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(error)) => {
+            eprintln!("error: {error}");
+            ExitCode::from(error.exit_code())
+        }
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("no message");
+            eprintln!("error: internal error, please report it: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}
