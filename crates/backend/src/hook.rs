@@ -61,14 +61,15 @@ impl<B: Backend> DistributedBackend for VirtualBackend<B> {
     fn submit_sync_collective(_device: &Device<Self>) {}
 
     fn submit_gradient_sync(tensor: TensorRef<Self>, parameter: DistributedParams) {
-        CONTEXT.with(|context| {
-            if let Some(hook) = context.hook.borrow_mut().as_mut() {
-                // Safety: burn-autodiff calls this on the thread that owns the gradient and does
-                // not touch it before the call returns.
-                let gradient = unsafe { Self::float_from_ref(&tensor) };
-                hook.ready(parameter.param_id, Box::new(gradient));
-            }
-        });
+        // The hook is off the thread while it runs: it may hook or train itself.
+        let Some(mut hook) = CONTEXT.with(|context| context.hook.take()) else {
+            return;
+        };
+        // Safety: burn-autodiff calls this on the thread that owns the gradient and does not touch
+        // it before the call returns.
+        let gradient = unsafe { Self::float_from_ref(&tensor) };
+        hook.ready(parameter.param_id, Box::new(gradient));
+        CONTEXT.with(|context| context.hook.replace(Some(hook)));
     }
 
     // A lone device: the sum and the mean over it are the tensor itself.

@@ -1,7 +1,9 @@
 //! Live tensor bytes, counted by the tensors themselves.
 //!
 //! Bytes are logical: elements times the size of an element. A view counts like a buffer of its
-//! own shape; what the inner backend allocates inside one operation is not seen.
+//! own shape. What the inner backend allocates inside one operation is not seen, and an input that
+//! an operation consumes gives up its bytes as the operation starts: whether its buffer is reused
+//! for the result is the inner backend's secret.
 
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
