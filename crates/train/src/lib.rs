@@ -34,6 +34,7 @@
 mod batch;
 mod collect;
 mod error;
+mod evaluate;
 mod gradients;
 mod inventory;
 mod loss;

@@ -72,8 +72,7 @@ impl<B: VirtualAutodiff, M: AutodiffModule<B>> Master<B, M> {
             node: node as u64,
         });
         let samples = range.len();
-        let run = AssertUnwindSafe(|| self.passes(job, range, samples, &mut leaf, memory));
-        catch_unwind(run).unwrap_or_else(|panic| Err(NodeError::Panicked(message(&*panic))))?;
+        guarded(|| self.passes(job, range, samples, &mut leaf, memory))?;
         if let Some(stray) = take_stray_draw() {
             return Err(stray.into());
         }
@@ -145,6 +144,12 @@ impl<B: VirtualAutodiff, M: AutodiffModule<B>> Master<B, M> {
         replica.valid().visit(&mut collector);
         collector.finish()
     }
+}
+
+/// Runs user code; a panic becomes an error that carries its text.
+pub(crate) fn guarded<T>(run: impl FnOnce() -> Result<T, NodeError>) -> Result<T, NodeError> {
+    catch_unwind(AssertUnwindSafe(run))
+        .unwrap_or_else(|panic| Err(NodeError::Panicked(message(&*panic))))
 }
 
 fn scalar<B: Backend>(sum: &Tensor<B, 1>) -> Result<f64, NodeError> {

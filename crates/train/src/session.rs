@@ -1,25 +1,22 @@
 //! A running job: the step, resizing, and evaluation.
 
-use std::ops::Range;
-
 use burn::data::dataloader::batcher::Batcher;
-use burn::module::{AutodiffModule, Module};
+use burn::module::AutodiffModule;
 use burn::optim::GradientsParams;
 use burn_virtual_backend::{Meter, Probe, Scope, Virtual, enter, probe};
 use burn_virtual_collective::Options;
-use burn_virtual_plan::{BatchSplit, Layout, Partial, Placement};
+use burn_virtual_plan::{BatchSplit, Partial, Placement};
 
 use crate::batch::Items;
 use crate::inventory::{Frame, Inventory};
 use crate::memory::NodeMemory;
 use crate::names::assign_ids;
-use crate::ranks::{Ran, Ranks, Round};
+use crate::ranks::{Ranks, Round, Turn};
 use crate::replica::{Master, StepJob};
 use crate::root::Root;
 use crate::settings::placement;
 use crate::{
-    IntoLossSum, NodeError, RankMemory, Skipped, SplitBatch, TrainError, VirtualAutodiff,
-    VirtualNodes,
+    IntoLossSum, RankMemory, Skipped, SplitBatch, TrainError, VirtualAutodiff, VirtualNodes,
 };
 
 /// What a step came to. Bit-identical for every placement.
@@ -40,11 +37,11 @@ pub struct StepOutput {
 
 /// A job that was started with [`VirtualNodes::start`].
 pub struct Session<B: VirtualAutodiff> {
-    settings: VirtualNodes<Vec<B::Device>>,
-    ranks: Ranks,
+    pub(crate) settings: VirtualNodes<Vec<B::Device>>,
+    pub(crate) ranks: Ranks,
     inventory: Inventory,
     probe: Probe,
-    applied: u64,
+    pub(crate) applied: u64,
     meters: Vec<Meter>,
     memory: Vec<RankMemory>,
 }
@@ -230,11 +227,11 @@ impl<B: VirtualAutodiff> Session<B> {
                     .transpose()
             },
         };
-        let (combined, ran) = self.ranks.run(&round, states)?;
+        let mut turns = self.ranks.run(&round, states)?;
         if let Some(resident) = resident {
-            self.remember(resident, frame, &ran);
+            self.remember(resident, frame, &turns);
         }
-        Ok(combined)
+        Ok(turns.first_mut().and_then(|turn| turn.root.take()))
     }
 
     fn split<S: SplitBatch<B>>(&self, batch: &S) -> Result<BatchSplit, TrainError> {
@@ -244,18 +241,18 @@ impl<B: VirtualAutodiff> Session<B> {
         }
     }
 
-    fn remember<M>(&mut self, resident: usize, frame: &Frame, ran: &[Ran<(M, NodeMemory)>]) {
+    fn remember<M>(&mut self, resident: usize, frame: &Frame, turns: &[Turn<(M, NodeMemory)>]) {
         let parameters = self.inventory.bytes();
         let partial = frame.gradient_bytes() + frame.layout.sums() * size_of::<f64>();
-        for (memory, ran) in self.memory.iter_mut().zip(ran) {
-            let node = &ran.state.1;
+        for (memory, turn) in self.memory.iter_mut().zip(turns) {
+            let nodes = &turn.state.1;
             *memory = memory.max(RankMemory {
                 parameters,
                 optimizer: resident.saturating_sub(parameters),
                 gradients: frame.gradient_bytes(),
-                activations: node.activations(),
-                partials: ran.partials * partial,
-                peak: resident + node.peak(),
+                activations: nodes.activations(),
+                partials: turn.partials * partial,
+                peak: resident + nodes.peak(),
             });
         }
     }
@@ -263,66 +260,6 @@ impl<B: VirtualAutodiff> Session<B> {
     fn reset_memory(&mut self) {
         self.meters = self.settings.devices.iter().map(|_| Meter::new()).collect();
         self.memory = vec![RankMemory::default(); self.settings.devices.len()];
-    }
-
-    /// Sums scores over a batch of any size, split over the virtual nodes and their ranks.
-    ///
-    /// `score` gets the model without autodiff and one micro-batch, and returns `N` sums over its
-    /// items (a loss, how many were right, how many there were); they are added along the tree.
-    ///
-    /// # Errors
-    /// As [`backward`](Self::backward).
-    pub fn evaluate<M, I, O, T, F, const N: usize>(
-        &mut self,
-        model: &M,
-        items: &[I],
-        batcher: &T,
-        score: F,
-    ) -> Result<[f64; N], TrainError>
-    where
-        M: AutodiffModule<B>,
-        I: Clone + Sync,
-        T: Batcher<B::InnerBackend, I, O>,
-        F: Fn(&M::InnerModule, O) -> [f64; N] + Sync,
-    {
-        let batch = Items::<_, _, O>::new(items, batcher);
-        let samples = SplitBatch::<B::InnerBackend>::samples(&batch)?;
-        let split = BatchSplit::new(samples, self.settings.count)?;
-        let (seed, step) = (self.settings.seed, self.applied);
-        let layout = Layout::new([], N, 0);
-        let round = Round {
-            step,
-            layout: &layout,
-            leaf: |(model, device): &mut (M::InnerModule, B::Device), node, mut buffer: Partial| {
-                let range: Range<usize> = split.range(node);
-                if range.is_empty() {
-                    return Ok(None);
-                }
-                let _scope = enter(Scope::Evaluation {
-                    seed,
-                    step,
-                    node: node as u64,
-                });
-                let micro = SplitBatch::<B::InnerBackend>::micro(&batch, range, device);
-                let run = std::panic::AssertUnwindSafe(|| score(model, micro));
-                let sums = std::panic::catch_unwind(run)
-                    .map_err(|panic| NodeError::Panicked(crate::replica::message(&*panic)))?;
-                buffer.sums_mut().copy_from_slice(&sums);
-                Ok(Some(buffer))
-            },
-        };
-        let states = self
-            .settings
-            .devices
-            .iter()
-            .map(|device| (model.valid().to_device(device), device.clone()))
-            .collect();
-        let (combined, _) = self.ranks.run(&round, states)?;
-        let mut sums = [0.0; N];
-        if let Some(combined) = combined {
-            sums.copy_from_slice(combined.sums());
-        }
-        Ok(sums)
     }
 
     /// The number of virtual nodes.
