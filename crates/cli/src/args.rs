@@ -29,11 +29,11 @@ pub(crate) struct TrainArgs {
     pub(crate) model: Model,
 
     /// How many virtual nodes share each batch. Decides the result.
-    #[arg(long, default_value = "8", value_name = "V")]
+    #[arg(long, default_value = "8", value_name = "V", value_parser = virtual_nodes)]
     pub(crate) virtual_nodes: NonZeroUsize,
 
     /// Samples of one step, over all virtual nodes. Decides the result.
-    #[arg(long, default_value = "64", value_name = "N")]
+    #[arg(long, default_value = "64", value_name = "N", value_parser = at_least_one)]
     pub(crate) batch_size: NonZeroUsize,
 
     /// One rank per device, as BACKEND:INDEX. Does not change the result.
@@ -46,11 +46,11 @@ pub(crate) struct TrainArgs {
     pub(crate) devices: Vec<Device>,
 
     /// Stop after this many steps.
-    #[arg(long, value_name = "N", conflicts_with = "epochs")]
+    #[arg(long, value_name = "N", value_parser = at_least_one, conflicts_with = "epochs")]
     pub(crate) steps: Option<NonZeroUsize>,
 
     /// Stop after this many passes over the training data [default: 12].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(crate) epochs: Option<NonZeroUsize>,
 
     /// Seeds initial weights, data order and dropout.
@@ -62,7 +62,7 @@ pub(crate) struct TrainArgs {
     pub(crate) optimizer: Optimizer,
 
     /// The learning rate [default: 0.002 for adam and adamw, 0.1 for sgd].
-    #[arg(long, value_name = "X", value_parser = learning_rate)]
+    #[arg(long, value_name = "X", value_parser = learning_rate, allow_hyphen_values = true)]
     pub(crate) lr: Option<f64>,
 
     /// Print the result as one JSON object on the last line of stdout.
@@ -88,6 +88,21 @@ pub(crate) enum Optimizer {
     Sgd,
     /// Adam with decoupled weight decay.
     Adamw,
+}
+
+/// A step visits every virtual node, the empty ones too: a typing error should not take hours.
+const MOST_VIRTUAL_NODES: usize = 1 << 16;
+
+fn at_least_one(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse()
+        .map_err(|_| "expected a whole number of at least 1".to_owned())
+}
+
+fn virtual_nodes(text: &str) -> Result<NonZeroUsize, String> {
+    at_least_one(text)
+        .ok()
+        .filter(|count| count.get() <= MOST_VIRTUAL_NODES)
+        .ok_or_else(|| format!("expected a whole number from 1 to {MOST_VIRTUAL_NODES}"))
 }
 
 fn learning_rate(text: &str) -> Result<f64, String> {

@@ -1,0 +1,153 @@
+//! `burn-virtual train` as a user or a script runs it.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn burn_virtual(args: &str) -> Output {
+    let program = env!("CARGO_BIN_EXE_burn-virtual");
+    Command::new(program)
+        .args(args.split_whitespace())
+        .output()
+        .unwrap()
+}
+
+/// The object on the last line of stdout of a run that succeeds.
+fn report(args: &str) -> Value {
+    let output = burn_virtual(&format!("train --json {args}"));
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    assert_eq!(err, "", "a run without a terminal shows no progress");
+    serde_json::from_str(out.lines().last().unwrap()).unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn weights_are_the_same_when_devices_differ() {
+    let devices = [
+        "flex:0",
+        "flex:0,flex:1",
+        "flex:0,flex:1,flex:2",
+        "flex:0,flex:1,flex:2,flex:3",
+    ];
+    let of = |devices: &str| report(&format!("--steps 12 --devices {devices}"));
+    let one = of(devices[0]);
+    assert_eq!(one["placement"], serde_json::json!([[0, 7]]));
+    for devices in &devices[1..] {
+        let many = of(devices);
+        for field in ["weights_sha256", "loss", "accuracy", "probe"] {
+            assert_eq!(one[field], many[field], "{field} on {devices}");
+        }
+        let ranks = devices.split(',').count();
+        assert_eq!(many["placement"].as_array().unwrap().len(), ranks);
+        assert_eq!(many["peak_tensor_bytes"].as_array().unwrap().len(), ranks);
+    }
+}
+
+#[test]
+fn weights_differ_when_the_job_differs() {
+    let base = "--steps 3 --model digits-mlp";
+    let others = [
+        "--steps 4 --model digits-mlp",
+        "--steps 3 --model digits-mlp --seed 43",
+        "--steps 3 --model digits-mlp --virtual-nodes 4",
+        "--steps 3 --model digits-mlp --batch-size 32",
+        "--steps 3 --model digits-mlp --optimizer sgd",
+        "--steps 3 --model digits-mlp --lr 0.01",
+        "--steps 3",
+    ];
+    let hash = |args: &str| report(args)["weights_sha256"].clone();
+    assert_eq!(hash(base), hash(base));
+    for other in others {
+        assert_ne!(hash(base), hash(other), "{other}");
+    }
+}
+
+#[test]
+fn digits_cnn_names_97_percent_when_trained() {
+    let report = report("");
+    assert!(report["accuracy"].as_f64().unwrap() >= 0.97, "{report}");
+    assert_eq!(report["epochs"], 12);
+    assert_eq!(report["steps"], 12 * 23);
+    assert_eq!(report["virtual_nodes"], 8);
+    assert_eq!(report["backend"], "flex");
+}
+
+#[test]
+fn empty_virtual_nodes_train_when_the_batch_is_small() {
+    let report = report("--model digits-mlp --steps 5 --batch-size 3 --virtual-nodes 8");
+    assert_eq!(report["steps"], 5);
+    assert!(report["loss"].as_f64().unwrap().is_finite());
+}
+
+#[test]
+fn bad_usage_exits_2_and_names_what_was_wrong() {
+    let cases = [
+        (
+            "train --virtual-nodes 0",
+            "'0' for '--virtual-nodes <V>': expected a whole number from 1",
+        ),
+        (
+            "train --virtual-nodes 9999999",
+            "expected a whole number from 1 to 65536",
+        ),
+        (
+            "train --batch-size 0",
+            "'0' for '--batch-size <N>': expected a whole number of at least 1",
+        ),
+        ("train --steps 0", "'0' for '--steps <N>'"),
+        ("train --epochs 0", "'0' for '--epochs <N>'"),
+        (
+            "train --lr nan",
+            "'nan' for '--lr <X>': expected a finite number above 0",
+        ),
+        (
+            "train --lr -1",
+            "'-1' for '--lr <X>': expected a finite number above 0",
+        ),
+        ("train --lr inf", "'inf' for '--lr <X>'"),
+        ("train --devices gpu:0", "unknown backend 'gpu'"),
+        (
+            "train --devices flex:0,flex:",
+            "expected a device index from 0, got ''",
+        ),
+        (
+            "train --model lenet",
+            "[possible values: digits-cnn, digits-mlp]",
+        ),
+        (
+            "train --optimizer lion",
+            "[possible values: adam, sgd, adamw]",
+        ),
+        (
+            "train --virtual-nodes 2 --devices flex:0,flex:1,flex:2",
+            "3 ranks cannot share 2 virtual nodes",
+        ),
+        ("train --steps 1 --epochs 1", "cannot be used with"),
+        ("train --memory-limit 1", "unexpected argument"),
+        ("fly", "unrecognized subcommand"),
+    ];
+    for (args, expected) in cases {
+        let output = burn_virtual(args);
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args}: {err}");
+        assert!(err.contains(expected), "{args}: {err}");
+        assert_eq!(text(&output.stdout), "", "{args}");
+    }
+}
+
+#[test]
+fn training_that_diverges_ends_with_an_error() {
+    let output = burn_virtual("train --model digits-mlp --optimizer sgd --lr 1e38 --steps 100");
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.contains("10 steps in a row were skipped"), "{err}");
+    assert!(
+        !err.contains("panicked") && !err.contains("backtrace"),
+        "{err}"
+    );
+}
