@@ -19,10 +19,12 @@ pub enum Scope {
         /// The seed.
         seed: u64,
     },
-    /// The initial values of a job's parameters.
+    /// The initial value of one parameter of a job.
     Init {
         /// The job's seed.
         seed: u64,
+        /// The parameter's id.
+        parameter: u64,
     },
     /// Inside a step, outside any virtual node: a random operation here is a fault.
     Step {
@@ -49,20 +51,27 @@ pub enum Scope {
     },
 }
 
-/// A random operation ran inside a step but outside any virtual node.
+/// Random numbers that would depend on the placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "a random operation ran inside step {step} but outside any virtual node: its values would depend on the placement"
-)]
-pub struct StrayDraw {
-    /// The applied step.
-    pub step: u64,
+#[non_exhaustive]
+pub enum StreamFault {
+    /// A random operation ran inside a step, but outside any virtual node.
+    #[error(
+        "a random operation ran inside step {step} but outside any virtual node: its values would depend on the placement"
+    )]
+    Draw {
+        /// The applied step.
+        step: u64,
+    },
+    /// `Backend::seed` was called inside a job: every virtual node would draw the same numbers.
+    #[error("the backend was seeded inside a job, which draws from its own seed")]
+    Seed,
 }
 
 pub(crate) struct Context {
     scope: Cell<Option<Scope>>,
     draws: Cell<u64>,
-    stray: Cell<Option<StrayDraw>>,
+    fault: Cell<Option<StreamFault>>,
     pub(crate) meter: RefCell<Option<Meter>>,
     #[cfg(feature = "overlap")]
     pub(crate) hook: RefCell<Option<Box<dyn crate::hook::GradientHook>>>,
@@ -73,7 +82,7 @@ thread_local! {
         Context {
             scope: Cell::new(None),
             draws: Cell::new(0),
-            stray: Cell::new(None),
+            fault: Cell::new(None),
             meter: RefCell::new(None),
             #[cfg(feature = "overlap")]
             hook: RefCell::new(None),
@@ -121,14 +130,18 @@ pub fn enter(scope: Scope) -> Entered {
     })
 }
 
-/// Takes the fault that a random operation left behind on this thread, if one did.
-pub fn take_stray_draw() -> Option<StrayDraw> {
-    CONTEXT.with(|context| context.stray.take())
+/// Takes the fault that a random operation or a seed left behind on this thread, if one did.
+pub fn take_stream_fault() -> Option<StreamFault> {
+    CONTEXT.with(|context| context.fault.take())
 }
 
-/// Seeds this thread until the next seed or scope.
+/// Seeds this thread until the next seed or scope. Inside a job that is a fault, and nothing else.
 pub(crate) fn seed(seed: u64) {
     CONTEXT.with(|context| {
+        if !matches!(context.scope.get(), None | Some(Scope::Seeded { .. })) {
+            context.fault.set(Some(StreamFault::Seed));
+            return;
+        }
         context.scope.set(Some(Scope::Seeded { seed }));
         context.draws.set(0);
     });
@@ -139,7 +152,7 @@ pub(crate) fn next_draw() -> Option<(Scope, u64)> {
     CONTEXT.with(|context| {
         let scope = context.scope.get()?;
         if let Scope::Step { step } = scope {
-            context.stray.set(Some(StrayDraw { step }));
+            context.fault.set(Some(StreamFault::Draw { step }));
             return None;
         }
         let draw = context.draws.get();

@@ -16,7 +16,7 @@ mod reduce;
 mod tensor;
 
 pub use backend::{Virtual, VirtualBackend};
-pub use context::{Entered, Scope, StrayDraw, enter, take_stray_draw};
+pub use context::{Entered, Scope, StreamFault, enter, take_stream_fault};
 #[cfg(feature = "overlap")]
 pub use hook::{GradientHook, Hooked, hook};
 pub use meter::{Listening, Meter};

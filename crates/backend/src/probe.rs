@@ -88,9 +88,13 @@ fn step<B: Backend>(device: &B::Device) -> Values {
     let hidden = activation::relu(input::<A<B>, 2>([16, 20], device).matmul(first.clone()));
     let logits = activation::log_softmax(hidden.matmul(second.clone()), 1);
     let gradients = (logits * input([16, 10], device)).sum().backward();
-    [first, second]
-        .into_iter()
-        .filter_map(|weight| Some(weight.clone().inner() - weight.grad(&gradients)? * 0.1))
-        .map(Tensor::try_into_data)
-        .collect()
+    let updated = |weight: Tensor<A<B>, 2>| {
+        let gradient = weight
+            .grad(&gradients)
+            .ok_or_else(|| ExecutionError::WithContext {
+                reason: "the training step of the bit probe gave no gradient".to_owned(),
+            })?;
+        (weight.inner() - gradient * 0.1).try_into_data()
+    };
+    [first, second].into_iter().map(updated).collect()
 }

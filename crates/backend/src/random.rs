@@ -1,7 +1,7 @@
 //! Random tensors, made on the host so that they have the same bits on every backend.
 //!
-//! One draw is the key stream of ChaCha8 under the key (seed, step, virtual node, draw number), the
-//! four fields little-endian, with the kind of scope as the stream number. Transcendental functions
+//! One draw is the key stream of ChaCha8 under the key (seed, step, virtual node, draw number), or
+//! (seed, parameter, 0, draw number) for an initial value, the four fields little-endian, with the kind of scope as the stream number. Transcendental functions
 //! come from `libm`: the platform's own may differ in the last bit.
 
 use burn_backend::{Distribution, FloatDType, IntDType, Shape, TensorData, bf16, f16};
@@ -47,7 +47,7 @@ pub(crate) fn int(
 fn stream((scope, draw): (Scope, u64)) -> ChaCha8Rng {
     let (kind, seed, step, node) = match scope {
         Scope::Seeded { seed } => (0, seed, 0, 0),
-        Scope::Init { seed } => (1, seed, 0, 0),
+        Scope::Init { seed, parameter } => (1, seed, parameter, 0),
         Scope::Node { seed, step, node } => (2, seed, step, node),
         Scope::Evaluation { seed, step, node } => (4, seed, step, node),
         // `next_draw` gives no draw there; the number stays reserved.

@@ -11,36 +11,33 @@ use burn_backend::{Backend, DType, FloatDType, Shape, Slice, TensorMetadata};
 const CHUNK: usize = 1 << 20;
 
 pub(crate) fn sum<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
-    let flat = flatten::<B>(tensor);
-    if flat.shape().num_elements() <= CHUNK {
-        return B::float_sum(flat);
-    }
-    chunk_sums::<B>(flat)
+    reduce::<B>(tensor, B::float_sum, chunk_sums::<B>)
 }
 
 pub(crate) fn mean<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
+    reduce::<B>(tensor, B::float_mean, |flat| {
+        let count = flat.shape().num_elements() as f64;
+        B::float_div_scalar(chunk_sums::<B>(flat), count.into())
+    })
+}
+
+/// Reduces a small tensor by the inner backend and a large one in chunks; half precision in f32,
+/// since a total of that many halves would overflow or lose them.
+fn reduce<B: Backend>(
+    tensor: FloatTensor<B>,
+    small: impl FnOnce(FloatTensor<B>) -> FloatTensor<B>,
+    large: impl FnOnce(FloatTensor<B>) -> FloatTensor<B>,
+) -> FloatTensor<B> {
     let flat = flatten::<B>(tensor);
-    let count = flat.shape().num_elements();
-    if count <= CHUNK {
-        return B::float_mean(flat);
+    if flat.shape().num_elements() <= CHUNK {
+        return small(flat);
     }
-    // A half-precision total of this many elements would overflow or lose them.
-    let (sum, narrow) = match flat.dtype() {
-        DType::F16 => (
-            chunk_sums::<B>(B::float_cast(flat, FloatDType::F32)),
-            Some(FloatDType::F16),
-        ),
-        DType::BF16 => (
-            chunk_sums::<B>(B::float_cast(flat, FloatDType::F32)),
-            Some(FloatDType::BF16),
-        ),
-        _ => (chunk_sums::<B>(flat), None),
+    let half = match flat.dtype() {
+        DType::F16 => FloatDType::F16,
+        DType::BF16 => FloatDType::BF16,
+        _ => return large(flat),
     };
-    let mean = B::float_div_scalar(sum, (count as f64).into());
-    match narrow {
-        Some(dtype) => B::float_cast(mean, dtype),
-        None => mean,
-    }
+    B::float_cast(large(B::float_cast(flat, FloatDType::F32)), half)
 }
 
 /// One dimension, contiguous: reshaping a view copies it in logical order.

@@ -11,9 +11,11 @@ use crate::meter::Live;
 /// mark that every operation drops: a tensor that still has it was not computed anew.
 #[derive(Clone, Debug)]
 pub struct VirtualTensor<P> {
-    inner: P,
     live: Option<Live>,
     marked: bool,
+    // Last, since a clone makes the fields in this order: on tiny tensors, what the decorator costs
+    // is mostly copies of primitives, and the last field may be made in place.
+    inner: P,
 }
 
 impl<P: TensorMetadata> VirtualTensor<P> {
@@ -22,9 +24,9 @@ impl<P: TensorMetadata> VirtualTensor<P> {
     pub(crate) fn new(inner: P) -> Self {
         let live = Live::of(&inner);
         Self {
-            inner,
             live,
             marked: false,
+            inner,
         }
     }
 
@@ -36,21 +38,27 @@ impl<P: TensorMetadata> VirtualTensor<P> {
     /// Gives up the tag, and with it the claim on live bytes.
     #[inline]
     pub(crate) fn into_inner(self) -> P {
+        // Moved out by itself: dropped in its place, it would have the whole tensor copied first.
+        let _live = self.live;
         self.inner
     }
 
-    /// Applies an operation that moves a tensor without changing its value: the mark survives.
+    /// Applies an operation that leaves the very same tensor: the whole tag survives.
+    #[inline]
+    pub(crate) fn same_tensor(self, operation: impl FnOnce(P) -> P) -> Self {
+        Self {
+            inner: operation(self.inner),
+            ..self
+        }
+    }
+
+    /// Applies an operation that copies a tensor without changing its value: the mark survives.
     #[inline]
     pub(crate) fn same_value(self, operation: impl FnOnce(P) -> P) -> Self {
-        let Self {
-            inner,
-            live,
-            marked,
-        } = self;
-        drop(live);
+        let marked = self.marked;
         Self {
             marked,
-            ..Self::new(operation(inner))
+            ..Self::new(operation(self.into_inner()))
         }
     }
 

@@ -10,7 +10,7 @@ use burn_backend::ops::FloatTensorOps;
 use burn_backend::{Backend, Distribution, FloatDType, TensorData};
 use burn_flex::Flex;
 use burn_ndarray::NdArray;
-use burn_virtual_backend::{Meter, Probe, Scope, VirtualBackend, enter, probe, take_stray_draw};
+use burn_virtual_backend::{Meter, Probe, Scope, VirtualBackend, enter, probe, take_stream_fault};
 
 use common::{on_threads, read_float};
 
@@ -52,7 +52,7 @@ fn probe_is_equal_whatever_the_thread_was_seeded_with() {
     assert_eq!(of_flex(), unseeded);
     let _scope = enter(Scope::Step { step: 3 });
     assert_eq!(of_flex(), unseeded);
-    assert_eq!(take_stray_draw(), None);
+    assert_eq!(take_stream_fault(), None);
 }
 
 #[test]

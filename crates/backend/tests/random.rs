@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use burn_backend::{Backend, Distribution, FloatDType, IntDType, Shape, TensorData, bf16, f16};
 use burn_flex::Flex;
 use burn_ndarray::NdArray;
-use burn_virtual_backend::{Scope, StrayDraw, VirtualBackend, enter, take_stray_draw};
+use burn_virtual_backend::{Scope, StreamFault, VirtualBackend, enter, take_stream_fault};
 
 use common::{read_float, read_int};
 
@@ -114,7 +114,10 @@ fn every_field_of_the_scope_changes_the_draw() {
         node(42, 7, 4),
         node(7, 42, 3),
         node(42, 3, 7),
-        Scope::Init { seed: 42 },
+        Scope::Init {
+            seed: 42,
+            parameter: 0,
+        },
         Scope::Seeded { seed: 42 },
         node(42, 0, 0),
     ]
@@ -188,9 +191,13 @@ fn seeded_and_init_scopes_give_the_values_of_their_description() {
         f32s([3], Distribution::Default)
     });
     assert_eq!(seeded, [0.09984827, 0.34825444, 0.08834785]);
-    let init = in_scope(Scope::Init { seed: 42 }, || {
-        f32s([3], Distribution::Default)
-    });
+    let init = in_scope(
+        Scope::Init {
+            seed: 42,
+            parameter: 0,
+        },
+        || f32s([3], Distribution::Default),
+    );
     assert_eq!(init, [0.9073272, 0.7768638, 0.3753268]);
 }
 
@@ -234,15 +241,15 @@ fn reseeding_repeats_the_draw_while_another_thread_seeds_and_draws() {
 
 #[test]
 fn draw_inside_a_step_outside_any_node_leaves_a_stray_draw() {
-    assert_eq!(take_stray_draw(), None);
+    assert_eq!(take_stream_fault(), None);
     let scope = enter(Scope::Step { step: 9 });
     let values = uniform();
     assert_eq!(values.len(), 8);
     drop(scope);
-    let stray = take_stray_draw();
-    assert_eq!(stray, Some(StrayDraw { step: 9 }));
+    let stray = take_stream_fault();
+    assert_eq!(stray, Some(StreamFault::Draw { step: 9 }));
     assert!(stray.unwrap().to_string().contains("step 9"));
-    assert_eq!(take_stray_draw(), None);
+    assert_eq!(take_stream_fault(), None);
 }
 
 #[test]
@@ -250,22 +257,49 @@ fn integer_draw_inside_a_step_leaves_a_stray_draw() {
     in_scope(Scope::Step { step: 4 }, || {
         draw_int::<V>([2], Distribution::Uniform(0.0, 5.0), IntDType::I32)
     });
-    assert_eq!(take_stray_draw(), Some(StrayDraw { step: 4 }));
+    assert_eq!(take_stream_fault(), Some(StreamFault::Draw { step: 4 }));
+}
+
+#[test]
+fn seeding_inside_a_job_is_refused_and_changes_nothing() {
+    let straight = in_scope(node(42, 1, 0), || [uniform(), uniform()]);
+    let seeded = in_scope(node(42, 1, 0), || {
+        let first = uniform();
+        V::seed(&Default::default(), 7);
+        [first, uniform()]
+    });
+    assert_eq!(take_stream_fault(), Some(StreamFault::Seed));
+    assert_eq!(seeded, straight);
+}
+
+#[test]
+fn initial_values_differ_when_parameters_do() {
+    let of = |parameter| {
+        in_scope(
+            Scope::Init {
+                seed: 42,
+                parameter,
+            },
+            uniform,
+        )
+    };
+    assert_eq!(of(1), of(1));
+    assert_ne!(of(1), of(2));
 }
 
 #[test]
 fn draw_inside_a_node_inside_a_step_leaves_nothing() {
     let _step = enter(Scope::Step { step: 9 });
     in_scope(node(1, 9, 0), uniform);
-    assert_eq!(take_stray_draw(), None);
+    assert_eq!(take_stream_fault(), None);
 }
 
 #[test]
 fn stray_draw_stays_on_its_thread() {
     in_scope(Scope::Step { step: 1 }, uniform);
-    let other = std::thread::spawn(take_stray_draw).join().unwrap();
+    let other = std::thread::spawn(take_stream_fault).join().unwrap();
     assert_eq!(other, None);
-    assert_eq!(take_stray_draw(), Some(StrayDraw { step: 1 }));
+    assert_eq!(take_stream_fault(), Some(StreamFault::Draw { step: 1 }));
 }
 
 #[test]
@@ -278,7 +312,13 @@ fn scopes_nest_and_restore_the_draw_number() {
     let first = uniform();
     let inner = in_scope(node(42, 0, 1), || {
         let before = uniform();
-        in_scope(Scope::Init { seed: 1 }, uniform);
+        in_scope(
+            Scope::Init {
+                seed: 1,
+                parameter: 0,
+            },
+            uniform,
+        );
         [before, uniform()]
     });
     assert_eq!(inner, in_scope(node(42, 0, 1), || [uniform(), uniform()]));

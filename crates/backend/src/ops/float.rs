@@ -37,7 +37,11 @@ impl<B: Backend> FloatTensorOps<Self> for VirtualBackend<B> {
     }
 
     fn float_detach(tensor: FloatTensor<Self>) -> FloatTensor<Self> {
-        tensor.same_value(B::float_detach)
+        tensor.same_tensor(B::float_detach)
+    }
+
+    fn float_set_require_grad(tensor: FloatTensor<Self>, require_grad: bool) -> FloatTensor<Self> {
+        tensor.same_tensor(|inner| B::float_set_require_grad(inner, require_grad))
     }
 
     fn float_is_require_grad(tensor: &FloatTensor<Self>) -> bool {
@@ -105,7 +109,6 @@ impl<B: Backend> FloatTensorOps<Self> for VirtualBackend<B> {
         fn float_lower_elem(lhs: FloatTensor<Self>, rhs: Scalar, out_dtype: BoolDType) -> BoolTensor<Self>;
         fn float_lower_equal(lhs: FloatTensor<Self>, rhs: FloatTensor<Self>, out_dtype: BoolDType) -> BoolTensor<Self>;
         fn float_lower_equal_elem(lhs: FloatTensor<Self>, rhs: Scalar, out_dtype: BoolDType) -> BoolTensor<Self>;
-        fn float_set_require_grad(tensor: FloatTensor<Self>, require_grad: bool) -> FloatTensor<Self>;
         fn float_sum_dim(tensor: FloatTensor<Self>, dim: usize) -> FloatTensor<Self>;
         fn float_prod(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
         fn float_prod_dim(tensor: FloatTensor<Self>, dim: usize) -> FloatTensor<Self>;

@@ -20,6 +20,17 @@ impl<B: Backend> QTensorOps<Self> for VirtualBackend<B> {
         B::q_into_data(peel(tensor))
     }
 
+    fn q_detach(tensor: QuantizedTensor<Self>) -> QuantizedTensor<Self> {
+        tensor.same_tensor(B::q_detach)
+    }
+
+    fn q_set_require_grad(
+        tensor: QuantizedTensor<Self>,
+        require_grad: bool,
+    ) -> QuantizedTensor<Self> {
+        tensor.same_tensor(|inner| B::q_set_require_grad(inner, require_grad))
+    }
+
     fn q_is_require_grad(tensor: &QuantizedTensor<Self>) -> bool {
         B::q_is_require_grad(peel(tensor))
     }
@@ -42,8 +53,6 @@ impl<B: Backend> QTensorOps<Self> for VirtualBackend<B> {
         fn q_device(tensor: &QuantizedTensor<Self>) -> Device<Self>;
         fn q_to_device(tensor: QuantizedTensor<Self>, device: &Device<Self>) -> QuantizedTensor<Self>;
         fn q_reshape(tensor: QuantizedTensor<Self>, shape: Shape) -> QuantizedTensor<Self>;
-        fn q_detach(tensor: QuantizedTensor<Self>) -> QuantizedTensor<Self>;
-        fn q_set_require_grad(tensor: QuantizedTensor<Self>, require_grad: bool) -> QuantizedTensor<Self>;
         fn q_expand(tensor: QuantizedTensor<Self>, shape: Shape) -> QuantizedTensor<Self>;
         fn q_transpose(tensor: QuantizedTensor<Self>) -> QuantizedTensor<Self>;
         fn q_swap_dims(tensor: QuantizedTensor<Self>, dim1: usize, dim2: usize) -> QuantizedTensor<Self>;
