@@ -34,12 +34,17 @@ pub(crate) fn broadcast(
             out.extend_from_slice(bytes);
         }
     })?;
+    // Kept aside until every rank was heard: a call that fails must not have replaced anything.
+    let mut received = None;
     call.gather(0, &everyone, |from, body| match body {
         Some(body) if from == root => {
-            bytes.clear();
-            bytes.extend_from_slice(body);
+            received = Some(body.to_vec());
             Ok(())
         }
         body => wire::finish(body.unwrap_or_default()),
-    })
+    })?;
+    if let Some(received) = received {
+        *bytes = received;
+    }
+    Ok(())
 }
