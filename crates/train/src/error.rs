@@ -1,7 +1,7 @@
 //! What can go wrong in a job, and where.
 
 use burn::module::ParamId;
-use burn_virtual_backend::{Probe, StrayDraw};
+use burn_virtual_backend::{Probe, StreamFault};
 use burn_virtual_collective::CollectiveError;
 use burn_virtual_plan::PlanError;
 
@@ -9,6 +9,7 @@ use burn_virtual_plan::PlanError;
 ///
 /// Nothing of a step that failed is applied: the model and the session are as they were before it.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TrainError {
     /// The batch, the virtual nodes and the ranks do not fit together.
     #[error(transparent)]
@@ -34,6 +35,15 @@ pub enum TrainError {
         first: String,
         /// The other path.
         second: String,
+    },
+
+    /// A trained parameter that does not take another id.
+    #[error(
+        "parameter `{path}` keeps its own id: its module's `visit` and `map` do not name the same paths"
+    )]
+    Unnamed {
+        /// The module path, as visited.
+        path: String,
     },
 
     /// The model is not the one the session was started with.
@@ -115,6 +125,7 @@ pub enum TrainError {
 
 /// What went wrong inside one virtual node.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum NodeError {
     /// The model, the loss or the batcher panicked.
     #[error("user code panicked: {0}")]
@@ -137,9 +148,10 @@ pub enum NodeError {
         path: String,
     },
 
-    /// Random numbers were drawn where they would depend on the placement.
+    /// Random numbers were drawn, or the backend seeded, where the result would depend on the
+    /// placement.
     #[error(transparent)]
-    StrayDraw(#[from] StrayDraw),
+    Stream(#[from] StreamFault),
 
     /// Values could not be read back from the device.
     #[error("reading `{what}` back: {reason}")]
@@ -157,6 +169,7 @@ pub enum NodeError {
 
 /// Why a loss refused its inputs.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum LossError {
     /// A target that names no class.
     #[error("target {target} of row {row} is out of range: expected 0..{classes}")]
@@ -177,6 +190,30 @@ pub enum LossError {
         /// Number of targets.
         targets: usize,
     },
+
+    /// Predictions and targets of different shapes.
+    #[error("predictions of shape {prediction:?} do not fit targets of shape {target:?}")]
+    Shapes {
+        /// The shape of the predictions.
+        prediction: Vec<usize>,
+        /// The shape of the targets.
+        target: Vec<usize>,
+    },
+
+    /// A setting of the loss that makes no sense.
+    #[error("{what}: expected {expected}, got {got}")]
+    Setting {
+        /// The setting.
+        what: &'static str,
+        /// What it may be.
+        expected: String,
+        /// What it is.
+        got: String,
+    },
+
+    /// A reason of the user's own loss.
+    #[error("{0}")]
+    Other(String),
 
     /// The inputs could not be read.
     #[error("reading the targets: {0}")]

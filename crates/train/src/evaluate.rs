@@ -5,12 +5,14 @@ use burn::module::{AutodiffModule, Module};
 use burn_virtual_backend::{Scope, enter};
 use burn_virtual_plan::{BatchSplit, Layout, Partial};
 
+use crate::batch::Items;
 use crate::ranks::Round;
 use crate::replica::guarded;
-use crate::{Session, TrainError, VirtualAutodiff};
+use crate::{Session, SplitBatch, TrainError, VirtualAutodiff};
 
 impl<B: VirtualAutodiff> Session<B> {
-    /// Sums scores over a batch of any size, split over the virtual nodes and their ranks.
+    /// Sums scores over a batch of any size, split over the virtual nodes and their ranks: each
+    /// scores its share of `items` at once.
     ///
     /// `score` gets the model without autodiff and one micro-batch, and returns `N` sums over its
     /// items (a loss, how many were right, how many there were); they are added along the tree, so
@@ -32,25 +34,43 @@ impl<B: VirtualAutodiff> Session<B> {
         T: Batcher<B::InnerBackend, I, O>,
         F: Fn(&M::InnerModule, O) -> [f64; N] + Sync,
     {
-        let split = BatchSplit::new(items.len(), self.settings.count)?;
+        self.evaluate_batch(model, &Items::new(items, batcher), score)
+    }
+
+    /// [`evaluate`](Self::evaluate) on a batch that is ready.
+    ///
+    /// # Errors
+    /// As [`evaluate`](Self::evaluate), and [`TrainError::UnequalBatch`].
+    pub fn evaluate_batch<M, S, F, const N: usize>(
+        &mut self,
+        model: &M,
+        batch: &S,
+        score: F,
+    ) -> Result<[f64; N], TrainError>
+    where
+        M: AutodiffModule<B>,
+        M::InnerModule: Send,
+        S: SplitBatch<B::InnerBackend>,
+        F: Fn(&M::InnerModule, S::Micro) -> [f64; N] + Sync,
+    {
+        let split = BatchSplit::new(batch.samples()?, self.settings.count)?;
         let (seed, step) = (self.settings.seed, self.applied);
         let round = Round {
             step,
             layout: &Layout::new([], N, 0),
-            leaf: |(model, device): &mut (M::InnerModule, B::Device), node, mut buffer: Partial| {
-                let range = split.range(node);
-                if range.is_empty() {
-                    return Ok(None);
-                }
+            split: &split,
+            leaf: |(model, device): &mut (M::InnerModule, B::Device),
+                   node,
+                   samples,
+                   mut leaf: Partial| {
                 let _scope = enter(Scope::Evaluation {
                     seed,
                     step,
                     node: node as u64,
                 });
-                let sums =
-                    guarded(|| Ok(score(model, batcher.batch(items[range].to_vec(), device))))?;
-                buffer.sums_mut().copy_from_slice(&sums);
-                Ok(Some(buffer))
+                let sums = guarded(|| Ok(score(model, batch.micro(samples, device))))?;
+                leaf.sums_mut().copy_from_slice(&sums);
+                Ok(leaf)
             },
         };
         let devices = self.settings.devices.iter();

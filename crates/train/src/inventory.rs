@@ -2,11 +2,12 @@
 
 use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::tensor::backend::Backend;
-use burn::tensor::{DType, Shape, Tensor};
-use burn_virtual_plan::Layout;
+use burn::tensor::{DType, Shape, Tensor, bf16, f16};
+use burn_virtual_plan::{Layout, Partial, kernel};
 
 use crate::TrainError;
 use crate::names::{PathStack, id_of_path};
+use crate::walk::{self, Look};
 
 /// One float tensor of the model.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +24,7 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug)]
 pub(crate) struct Inventory {
     pub(crate) entries: Vec<Entry>,
+    identity: u64,
 }
 
 impl Inventory {
@@ -30,14 +32,15 @@ impl Inventory {
     ///
     /// A running statistic visits like a frozen parameter. What tells it apart: it keeps its own id
     /// when a mapper hands it another one.
-    pub(crate) fn take<B: Backend, M: Module<B>>(model: &M) -> Self {
-        let mut lister = Lister {
-            path: PathStack::default(),
-            entries: Vec::new(),
-        };
+    pub(crate) fn take<B: Backend, M: Module<B>>(model: &M) -> Result<Self, TrainError> {
+        let mut lister = Lister::default();
         model.visit(&mut lister);
-        Self {
-            entries: lister.entries,
+        match lister.unnamed {
+            Some(path) => Err(TrainError::Unnamed { path }),
+            None => Ok(Self {
+                identity: identity(&lister.entries),
+                entries: lister.entries,
+            }),
         }
     }
 
@@ -57,22 +60,26 @@ impl Inventory {
         let mut checker = Checker {
             inventory: self,
             trained: Vec::new(),
-            error: None,
         };
-        model.visit(&mut checker);
-        match checker.error {
-            Some(error) => Err(error),
-            None if checker.trained.len() < self.entries.len() => {
-                let missing = &self.entries[checker.trained.len()];
-                Err(changed(
-                    &missing.path,
-                    missing.describe(),
-                    "nothing".to_owned(),
-                ))
-            }
+        let count = walk::look(model, &mut checker)?;
+        match self.entries.get(count) {
+            Some(missing) => Err(changed(
+                &missing.path,
+                missing.describe(),
+                "nothing".to_owned(),
+            )),
             None => Ok(checker.trained),
         }
     }
+}
+
+/// A hash of the paths, shapes and types: ranks that hold different models are told apart by it.
+fn identity(entries: &[Entry]) -> u64 {
+    let lines: Vec<_> = entries
+        .iter()
+        .map(|e| format!("{}: {}", e.path, e.describe()))
+        .collect();
+    id_of_path(&lines.join("\n")).val()
 }
 
 impl Entry {
@@ -93,9 +100,12 @@ fn changed(path: &str, expected: String, got: String) -> TrainError {
     }
 }
 
+#[derive(Default)]
 struct Lister {
     path: PathStack,
     entries: Vec<Entry>,
+    /// The first trained parameter that did not take its id.
+    unnamed: Option<String>,
 }
 
 impl<B: Backend> ModuleVisitor<B> for Lister {
@@ -109,8 +119,12 @@ impl<B: Backend> ModuleVisitor<B> for Lister {
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
         let path = self.path.path();
+        let statistic = param.id != id_of_path(&path);
+        if statistic && param.is_require_grad() {
+            self.unnamed.get_or_insert_with(|| path.clone());
+        }
         self.entries.push(Entry {
-            statistic: param.id != id_of_path(&path),
+            statistic,
             id: param.id,
             shape: param.shape(),
             dtype: param.dtype(),
@@ -122,26 +136,26 @@ impl<B: Backend> ModuleVisitor<B> for Lister {
 struct Checker<'a> {
     inventory: &'a Inventory,
     trained: Vec<bool>,
-    error: Option<TrainError>,
 }
 
-impl<B: Backend> ModuleVisitor<B> for Checker<'_> {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+impl<B: Backend> Look<B> for Checker<'_> {
+    type Error = TrainError;
+
+    fn look<const D: usize>(
+        &mut self,
+        index: usize,
+        param: &Param<Tensor<B, D>>,
+    ) -> Result<(), TrainError> {
         let (shape, dtype) = (param.shape(), param.dtype());
-        match self.inventory.entries.get(self.trained.len()) {
-            Some(entry) if entry.id != param.id || entry.shape != shape || entry.dtype != dtype => {
-                let got = describe(param.id, &shape, dtype);
-                self.error
-                    .get_or_insert(changed(&entry.path, entry.describe(), got));
-            }
-            Some(_) => {}
-            None => {
-                let (expected, got) = ("nothing".to_owned(), describe(param.id, &shape, dtype));
-                self.error
-                    .get_or_insert(changed("(past the end)", expected, got));
-            }
+        let got = || describe(param.id, &shape, dtype);
+        let Some(entry) = self.inventory.entries.get(index) else {
+            return Err(changed("(past the end)", "nothing".to_owned(), got()));
+        };
+        if entry.id != param.id || entry.shape != shape || entry.dtype != dtype {
+            return Err(changed(&entry.path, entry.describe(), got()));
         }
         self.trained.push(param.is_require_grad());
+        Ok(())
     }
 }
 
@@ -155,6 +169,8 @@ pub(crate) struct Frame {
     pub(crate) layout: Layout,
     /// Per entry: the segment of a trained parameter.
     segments: Vec<Option<usize>>,
+    /// The segments whose parameter has half precision.
+    halves: Vec<(usize, DType)>,
     /// Per entry: the position of a statistic among the statistics, and where its sums start.
     statistics: Vec<Option<(usize, usize)>>,
     statistic_count: usize,
@@ -168,10 +184,14 @@ impl Frame {
 
     pub(crate) fn new(inventory: &Inventory, trained: &[bool], virtual_nodes: usize) -> Self {
         let (mut lengths, mut segments, mut statistics) = (Vec::new(), Vec::new(), Vec::new());
+        let mut halves = Vec::new();
         let (mut sums, mut statistic_count) = (Self::FIRST_STATISTIC, 0);
         for (entry, &trained) in inventory.entries.iter().zip(trained) {
             segments.push(trained.then_some(lengths.len()));
             if trained {
+                if matches!(entry.dtype, DType::F16 | DType::BF16) {
+                    halves.push((lengths.len(), entry.dtype));
+                }
                 lengths.push(entry.shape.num_elements());
             }
             statistics.push(entry.statistic.then_some((statistic_count, sums)));
@@ -180,12 +200,28 @@ impl Frame {
                 statistic_count += 1;
             }
         }
-        let layout = Layout::new(lengths, sums, statistic_count + virtual_nodes);
+        let layout = Layout::new(lengths, sums, statistic_count + virtual_nodes)
+            .with_identity(inventory.identity);
         Self {
             layout,
             segments,
+            halves,
             statistics,
             statistic_count,
+        }
+    }
+
+    /// Rounds the gradients of half-precision parameters as their upload will: what decides about
+    /// the step is what would be applied, and an f16 overflows at 65,520.
+    pub(crate) fn narrow(&self, partial: &mut Partial) {
+        for &(segment, dtype) in &self.halves {
+            let range = self.layout.segment(segment);
+            for value in &mut partial.values_mut()[range] {
+                *value = match dtype {
+                    DType::F16 => f16::from_f32(*value).to_f32(),
+                    _ => bf16::from_f32(*value).to_f32(),
+                };
+            }
         }
     }
 
@@ -206,6 +242,21 @@ impl Frame {
     /// The flag "the values of this virtual node are not finite".
     pub(crate) fn not_finite(&self, node: usize) -> usize {
         self.statistic_count + node
+    }
+
+    /// Whether the loss, the gradients and the statistics that changed are finite.
+    pub(crate) fn is_finite(&self, partial: &Partial) -> bool {
+        let mut gradients = (0..self.layout.segments()).filter_map(|index| partial.segment(index));
+        let starts = self.statistics.iter().flatten();
+        let ends = starts.clone().skip(1).map(|(_, start)| *start);
+        let ends = ends.chain([self.layout.sums()]);
+        let mut changed = starts
+            .zip(ends)
+            .filter(|((flag, _), _)| partial.flags().get(*flag))
+            .flat_map(|((_, start), end)| &partial.sums()[*start..end]);
+        partial.sums()[Self::LOSS].is_finite()
+            && gradients.all(kernel::all_finite)
+            && changed.all(|sum| sum.is_finite())
     }
 
     /// Bytes of one full gradient on the device, at 4 bytes an element.

@@ -45,11 +45,15 @@ mod replica;
 mod root;
 mod session;
 mod settings;
+mod walk;
 mod weights;
 
 pub use batch::SplitBatch;
 pub use error::{LossError, NodeError, TrainError};
-pub use loss::{IntoLossSum, LossSum, cross_entropy_sum};
+pub use loss::{
+    CrossEntropy, IntoLossSum, LossSum, binary_cross_entropy_sum, cross_entropy_sum,
+    squared_error_sum,
+};
 pub use memory::RankMemory;
 pub use names::id_of_path;
 pub use root::Skipped;

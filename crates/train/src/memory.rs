@@ -4,9 +4,11 @@ use burn_virtual_backend::{Listening, Meter};
 
 /// The largest bytes that one rank held, since the session started or was resized.
 ///
-/// Parameters and optimizer state live outside the step; everything else is made and dropped inside
-/// it. Partial sums lie in host memory, which on a CPU backend is the same memory.
+/// Parameters and optimizer state live outside the step, on the thread that runs it, and are charged
+/// to every rank: on a CPU backend the ranks share them. Everything else is made and dropped inside
+/// the step. Partial sums lie in host memory, which on a CPU backend is the same memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RankMemory {
     /// Bytes of the model's tensors.
     pub parameters: usize,
@@ -78,7 +80,8 @@ impl NodeMemory {
 
     pub(crate) fn after_forward(&mut self) {
         if let Some(meter) = &self.meter {
-            self.after_forward = meter.live() - self.at_start;
+            // A tensor that user code kept from an earlier virtual node may have gone since.
+            self.after_forward = meter.live().saturating_sub(self.at_start);
             self.activations = self.activations.max(self.after_forward);
             self.peak = self.peak.max(meter.peak());
         }
@@ -89,7 +92,7 @@ impl NodeMemory {
     /// figure at the end of the forward pass.
     pub(crate) fn after_backward(&mut self, gradient_bytes: usize) {
         if let Some(meter) = &self.meter {
-            let peak = meter.peak() - self.at_start;
+            let peak = meter.peak().saturating_sub(self.at_start);
             self.activations = self.activations.max(peak.saturating_sub(gradient_bytes));
             self.peak = self.peak.max(meter.peak());
         }

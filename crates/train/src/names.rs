@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::tensor::backend::Backend;
 use burn::tensor::{Bool, Int, Tensor};
+use burn_virtual_backend::{Scope, enter};
 use sha2::{Digest, Sha256};
 
 use crate::TrainError;
@@ -39,17 +40,24 @@ pub fn id_of_path(path: &str) -> ParamId {
     ParamId::from(u64::from_le_bytes(bytes))
 }
 
-/// Materialises every parameter in module order and gives each the id of its path.
+/// Gives every parameter the id of its path, and draws the values of those that are still lazy from
+/// the seed and that id: what was materialised before does not shift the others.
 ///
 /// # Errors
 /// [`TrainError::DuplicateParameter`] where one id stands at two paths; the model is then unchanged.
-pub(crate) fn assign_ids<B: Backend, M: Module<B>>(model: &mut M) -> Result<(), TrainError> {
+pub(crate) fn assign_ids<B: Backend, M: Module<B>>(
+    seed: u64,
+    model: &mut M,
+) -> Result<(), TrainError> {
     let mut ids = Ids::default();
     model.visit(&mut ids);
     if let Some(duplicate) = ids.duplicate {
         return Err(duplicate);
     }
-    *model = model.clone().map(&mut Namer::default());
+    *model = model.clone().map(&mut Namer {
+        seed,
+        path: PathStack::default(),
+    });
     Ok(())
 }
 
@@ -94,8 +102,8 @@ impl<B: Backend> ModuleVisitor<B> for Ids {
 }
 
 /// Gives each parameter the id of its path.
-#[derive(Default)]
 struct Namer {
+    seed: u64,
     path: PathStack,
 }
 
@@ -106,8 +114,10 @@ macro_rules! rename {
             &mut self,
             param: Param<Tensor<B, D, $kind>>,
         ) -> Param<Tensor<B, D, $kind>> {
+            let id = id_of_path(&self.path.path());
+            let _scope = enter(Scope::Init { seed: self.seed, parameter: id.val() });
             let (_, tensor, mapper) = param.consume();
-            Param::from_mapped_value(id_of_path(&self.path.path()), tensor, mapper)
+            Param::from_mapped_value(id, tensor, mapper)
         })*
     };
 }

@@ -1,16 +1,22 @@
 //! The ranks of this process: each runs its virtual nodes, then all combine their parts.
 
-use std::any::Any;
+use std::io;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
-use burn_virtual_backend::{Scope, enter};
+use burn_virtual_backend::{Scope, enter, take_stream_fault};
 use burn_virtual_collective::{Group, Options, memory};
-use burn_virtual_plan::{Layout, Partial, Placement, Stack};
+use burn_virtual_plan::{BatchSplit, Layout, Partial, Placement, Stack};
 
+use crate::replica::message;
 use crate::{NodeError, TrainError};
 
+/// Stack of a rank's thread: the usual one of a main thread.
+const STACK_BYTES: usize = 8 << 20;
+
 /// One member per rank, and which virtual nodes each runs.
+#[derive(Debug)]
 pub(crate) struct Ranks {
     placement: Placement,
     options: Options,
@@ -18,6 +24,7 @@ pub(crate) struct Ranks {
 }
 
 /// A rank: its place in the group, and its part of the tree with the buffers of earlier steps.
+#[derive(Debug)]
 struct Member {
     group: Group,
     stack: Option<(Layout, Stack)>,
@@ -27,7 +34,8 @@ struct Member {
 pub(crate) struct Round<'a, F> {
     pub(crate) step: u64,
     pub(crate) layout: &'a Layout,
-    /// Fills the leaf of one virtual node, or says that it has none: `(state, node, buffer)`.
+    pub(crate) split: &'a BatchSplit,
+    /// Fills the leaf of a virtual node that has samples: `(state, node, samples, buffer)`.
     pub(crate) leaf: F,
 }
 
@@ -65,26 +73,43 @@ impl Ranks {
     ) -> Result<Vec<Turn<T>>, TrainError>
     where
         T: Send,
-        F: Fn(&mut T, usize, Partial) -> Result<Option<Partial>, NodeError> + Sync,
+        F: Fn(&mut T, usize, Range<usize>, Partial) -> Result<Partial, NodeError> + Sync,
     {
         let placement = &self.placement;
-        let turns = thread::scope(|scope| {
+        let turns: Vec<_> = thread::scope(|scope| {
             let mut work = self.members.iter_mut().zip(states).enumerate();
             let first = work.next();
             let others: Vec<_> = work
                 .map(|(rank, (member, state))| {
-                    scope.spawn(move || member.take_turn(rank, placement, round, state))
+                    let turn = move || member.take_turn(rank, placement, round, state);
+                    let thread = thread::Builder::new().name(format!("rank {rank}"));
+                    // A deep model needs the stack that it would have on the main thread.
+                    (
+                        rank,
+                        thread.stack_size(STACK_BYTES).spawn_scoped(scope, turn),
+                    )
                 })
                 .collect();
-            let mut turns: Vec<_> = first
-                .map(|(rank, (member, state))| member.take_turn(rank, placement, round, state))
-                .into_iter()
-                .collect();
-            for (index, handle) in others.into_iter().enumerate() {
-                let lost = |panic| Err(panicked(index + 1, round.step, panic));
-                turns.push(handle.join().unwrap_or_else(lost));
-            }
-            turns
+            let unstarted = others.iter().find_map(|(rank, thread)| {
+                thread
+                    .as_ref()
+                    .err()
+                    .map(|error| no_thread(*rank, round.step, error))
+            });
+            let first = first.map(|(rank, (member, state))| match unstarted {
+                Some(error) => {
+                    member.group.abort(&error.to_string());
+                    Err(error)
+                }
+                None => member.take_turn(rank, placement, round, state),
+            });
+            let others = others.into_iter().map(|(rank, thread)| match thread {
+                Ok(thread) => thread
+                    .join()
+                    .unwrap_or_else(|panic| Err(lost(rank, round.step, message(&*panic)))),
+                Err(error) => Err(no_thread(rank, round.step, &error)),
+            });
+            first.into_iter().chain(others).collect()
         });
         let (turns, errors): (Vec<_>, Vec<_>) = turns.into_iter().partition(Result::is_ok);
         match root_cause(errors.into_iter().filter_map(Result::err)) {
@@ -111,12 +136,12 @@ fn root_cause(errors: impl Iterator<Item = TrainError>) -> Option<TrainError> {
     errors.min_by_key(|error| matches!(error, TrainError::Collective(_)))
 }
 
-fn panicked(rank: usize, step: u64, panic: Box<dyn Any + Send>) -> TrainError {
-    TrainError::Rank {
-        rank,
-        step,
-        reason: crate::replica::message(&*panic),
-    }
+fn no_thread(rank: usize, step: u64, error: &io::Error) -> TrainError {
+    lost(rank, step, format!("no thread for it: {error}"))
+}
+
+fn lost(rank: usize, step: u64, reason: String) -> TrainError {
+    TrainError::Rank { rank, step, reason }
 }
 
 impl Member {
@@ -128,14 +153,32 @@ impl Member {
         mut state: T,
     ) -> Result<Turn<T>, TrainError>
     where
-        F: Fn(&mut T, usize, Partial) -> Result<Option<Partial>, NodeError>,
+        F: Fn(&mut T, usize, Range<usize>, Partial) -> Result<Partial, NodeError>,
     {
         let _scope = enter(Scope::Step { step: round.step });
-        let mut stack = self.take_stack(rank, placement, round.layout)?;
-        let passes = AssertUnwindSafe(|| run_nodes(rank, placement, round, &mut state, &mut stack));
-        catch_unwind(passes)
-            .unwrap_or_else(|panic| Err(panicked(rank, round.step, panic)))
+        let turn = AssertUnwindSafe(|| self.try_turn(rank, placement, round, &mut state));
+        let (root, partials) = catch_unwind(turn)
+            .unwrap_or_else(|panic| Err(lost(rank, round.step, message(&*panic))))
             .inspect_err(|error| self.group.abort(&error.to_string()))?;
+        Ok(Turn {
+            root,
+            state,
+            partials,
+        })
+    }
+
+    fn try_turn<T, F>(
+        &mut self,
+        rank: usize,
+        placement: &Placement,
+        round: &Round<'_, F>,
+        state: &mut T,
+    ) -> Result<(Option<Partial>, usize), TrainError>
+    where
+        F: Fn(&mut T, usize, Range<usize>, Partial) -> Result<Partial, NodeError>,
+    {
+        let mut stack = self.take_stack(rank, placement, round.layout)?;
+        run_nodes(rank, placement, round, state, &mut stack)?;
         let partials = stack.peak();
         let nodes = stack.finish()?;
         let root = self
@@ -146,11 +189,7 @@ impl Member {
             .into_iter()
             .for_each(|spare| stack.recycle(spare));
         self.stack = Some((round.layout.clone(), stack));
-        Ok(Turn {
-            root,
-            state,
-            partials,
-        })
+        Ok((root, partials))
     }
 
     /// The stack of the step before, if the layout is still the same.
@@ -179,18 +218,29 @@ fn run_nodes<T, F>(
     stack: &mut Stack,
 ) -> Result<(), TrainError>
 where
-    F: Fn(&mut T, usize, Partial) -> Result<Option<Partial>, NodeError>,
+    F: Fn(&mut T, usize, Range<usize>, Partial) -> Result<Partial, NodeError>,
 {
     let step = round.step;
     for node in placement.range(rank) {
+        let samples = round.split.range(node);
+        if samples.is_empty() {
+            stack.push_leaf(node, None)?;
+            continue;
+        }
         let buffer = stack.take_buffer();
-        let leaf = (round.leaf)(state, node, buffer).map_err(|source| TrainError::Node {
+        let leaf = (round.leaf)(state, node, samples, buffer);
+        // Taken also from a node that failed, or a later one would be blamed.
+        let leaf = match take_stream_fault() {
+            Some(fault) if leaf.is_ok() => Err(fault.into()),
+            _ => leaf,
+        };
+        let leaf = leaf.map_err(|source| TrainError::Node {
             rank,
             step,
             node,
             source,
         })?;
-        stack.push_leaf(node, leaf)?;
+        stack.push_leaf(node, Some(leaf))?;
     }
     Ok(())
 }

@@ -4,17 +4,17 @@ use std::any::Any;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use burn::module::{AutodiffModule, Module};
+use burn::module::AutodiffModule;
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
-use burn_virtual_backend::{Scope, enter, take_stray_draw};
-use burn_virtual_plan::{Partial, kernel};
+use burn_virtual_backend::{Scope, enter};
+use burn_virtual_plan::Partial;
 
 use crate::collect::{GradientCollector, StatisticCollector, StatisticMarker};
 use crate::gradients::{self, Taken};
 use crate::inventory::{Frame, Inventory};
 use crate::memory::NodeMemory;
-use crate::{IntoLossSum, LossSum, NodeError, SplitBatch, VirtualAutodiff};
+use crate::{IntoLossSum, LossSum, NodeError, SplitBatch, VirtualAutodiff, walk};
 
 /// What every virtual node of a step shares.
 pub(crate) struct StepJob<'a, S, F> {
@@ -38,13 +38,13 @@ pub(crate) struct Master<B: VirtualAutodiff, M> {
 }
 
 impl<B: VirtualAutodiff, M: AutodiffModule<B>> Master<B, M> {
-    pub(crate) fn new(model: &M, device: &B::Device, inventory: &Inventory, frame: &Frame) -> Self {
+    pub(crate) fn new(model: &M, device: &B::Device, frame: &Frame) -> Self {
         let mut own = M::from_inner(model.valid());
         if own.devices().iter().any(|held| held != device) {
             own = own.fork(device);
         }
         if frame.has_statistics() {
-            own = own.map(&mut StatisticMarker::new(inventory));
+            own = walk::replace(own, &mut StatisticMarker(frame));
         }
         Self {
             model: own,
@@ -73,11 +73,7 @@ impl<B: VirtualAutodiff, M: AutodiffModule<B>> Master<B, M> {
         });
         let samples = range.len();
         guarded(|| self.passes(job, range, samples, &mut leaf, memory))?;
-        if let Some(stray) = take_stray_draw() {
-            return Err(stray.into());
-        }
-        let finite = leaf.sums()[Frame::LOSS].is_finite() && finite(&leaf);
-        if !finite {
+        if !job.frame.is_finite(&leaf) {
             leaf.flags_mut().set(job.frame.not_finite(node));
         }
         Ok(leaf)
@@ -122,11 +118,15 @@ impl<B: VirtualAutodiff, M: AutodiffModule<B>> Master<B, M> {
         taken: Taken<B>,
         leaf: &mut Partial,
     ) -> Result<(), NodeError> {
-        let require_all = job.require_all_gradients;
-        let mut collector =
-            GradientCollector::new(job.inventory, job.frame, require_all, taken, leaf);
-        replica.visit(&mut collector);
-        collector.finish()
+        let mut collector = GradientCollector {
+            inventory: job.inventory,
+            frame: job.frame,
+            require_all: job.require_all_gradients,
+            taken,
+            leaf,
+        };
+        walk::look(replica, &mut collector)?;
+        Ok(())
     }
 
     fn take_statistics<S, F>(
@@ -139,10 +139,15 @@ impl<B: VirtualAutodiff, M: AutodiffModule<B>> Master<B, M> {
         if !job.frame.has_statistics() {
             return Ok(());
         }
-        let mut collector = StatisticCollector::new(job.inventory, job.frame, samples, leaf);
+        let mut collector = StatisticCollector {
+            inventory: job.inventory,
+            frame: job.frame,
+            samples,
+            leaf,
+        };
         // `valid` folds what the forward pass left pending in the replica's own statistics.
-        replica.valid().visit(&mut collector);
-        collector.finish()
+        walk::look(&replica.valid(), &mut collector)?;
+        Ok(())
     }
 }
 
@@ -164,13 +169,6 @@ fn scalar<B: Backend>(sum: &Tensor<B, 1>) -> Result<f64, NodeError> {
     data.iter::<f64>()
         .next()
         .ok_or_else(|| read("expected 1 value, got 0".to_owned()))
-}
-
-fn finite(leaf: &Partial) -> bool {
-    let segments = leaf.layout().segments();
-    (0..segments)
-        .filter_map(|index| leaf.segment(index))
-        .all(kernel::all_finite)
 }
 
 pub(crate) fn message(panic: &(dyn Any + Send)) -> String {

@@ -3,20 +3,24 @@
 //! All of it is computed from the flat combined vector, in fixed order, by the same host code on
 //! every rank: norm, finiteness, loss. Never by a tensor sum of the backend.
 
-use burn::module::{AutodiffModule, Module, ModuleMapper, ModuleVisitor, Param};
+use std::convert::Infallible;
+
+use burn::module::{AutodiffModule, Module, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Tensor, TensorData};
 use burn_virtual_plan::{Partial, kernel};
 
 use crate::inventory::Frame;
+use crate::walk::{self, Look, Replace};
 
 /// Why a step was skipped: nothing is applied, on any rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Skipped {
     /// No virtual node had an item of weight above 0.
     NoItems,
-    /// The loss or a gradient is NaN or infinite.
+    /// The loss, a gradient or a new running statistic is NaN or infinite.
     NotFinite {
         /// The virtual nodes whose own values are; none where only the sum overflowed.
         nodes: Vec<usize>,
@@ -58,11 +62,11 @@ impl<'a> Root<'a> {
         };
         match &mut root.partial {
             Some(partial) if weight > 0.0 => {
-                partial.zero_absent();
                 kernel::divide(partial.values_mut(), weight);
+                frame.narrow(partial);
                 root.loss = partial.sums()[Frame::LOSS] / weight;
                 root.norm = kernel::norm(partial.values());
-                let finite = root.loss.is_finite() && kernel::all_finite(partial.values());
+                let finite = root.loss.is_finite() && frame.is_finite(partial);
                 root.skipped = (!finite).then(|| not_finite(frame, partial, virtual_nodes));
             }
             _ => root.skipped = Some(Skipped::NoItems),
@@ -75,29 +79,29 @@ impl<'a> Root<'a> {
         &self,
         model: &M,
     ) -> GradientsParams {
-        let mut uploader = Uploader {
-            root: self,
-            next: 0,
-            gradients: GradientsParams::new(),
-        };
-        if self.skipped.is_none() {
-            model.visit(&mut uploader);
+        let mut gradients = GradientsParams::new();
+        if let (Some(partial), None) = (&self.partial, &self.skipped) {
+            let mut uploader = Uploader {
+                frame: self.frame,
+                partial,
+                gradients: &mut gradients,
+            };
+            let Ok(_) = walk::look(model, &mut uploader);
         }
-        uploader.gradients
+        gradients
     }
 
     /// Writes the statistics that some virtual node changed into the model, in place: the clone
     /// shares them with it. Statistics of a skipped step are left as they are.
     pub(crate) fn apply_statistics<B: Backend, M: Module<B>>(&self, model: &M) {
-        if let Some(partial) = &self.partial
-            && self.skipped.is_none()
+        if let (Some(partial), None) = (&self.partial, &self.skipped)
             && self.frame.has_statistics()
         {
-            let _shared = model.clone().map(&mut StatisticSetter {
+            let mut setter = StatisticSetter {
                 frame: self.frame,
                 partial,
-                next: 0,
-            });
+            };
+            let _shared = walk::replace(model.clone(), &mut setter);
         }
     }
 }
@@ -110,41 +114,43 @@ fn not_finite(frame: &Frame, partial: &Partial, virtual_nodes: usize) -> Skipped
 }
 
 struct Uploader<'a> {
-    root: &'a Root<'a>,
-    next: usize,
-    gradients: GradientsParams,
+    frame: &'a Frame,
+    partial: &'a Partial,
+    gradients: &'a mut GradientsParams,
 }
 
-impl<B: AutodiffBackend> ModuleVisitor<B> for Uploader<'_> {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-        let entry = self.next;
-        self.next += 1;
-        let segment = self.root.frame.segment(entry);
-        let partial = self.root.partial.as_ref();
-        if let Some(values) = segment
-            .zip(partial)
-            .and_then(|(index, partial)| partial.segment(index))
-        {
-            // An absent parameter gets no gradient at all: an optimizer would still move one of zero.
+impl<B: AutodiffBackend> Look<B> for Uploader<'_> {
+    type Error = Infallible;
+
+    fn look<const D: usize>(
+        &mut self,
+        index: usize,
+        param: &Param<Tensor<B, D>>,
+    ) -> Result<(), Infallible> {
+        let segment = self.frame.segment(index);
+        // An absent parameter gets no gradient at all: an optimizer would still move one of zero.
+        if let Some(values) = segment.and_then(|segment| self.partial.segment(segment)) {
             let data = TensorData::new(values.to_vec(), param.shape()).convert_dtype(param.dtype());
             let options = (&param.device(), param.dtype());
             let gradient = Tensor::<B::InnerBackend, D>::from_data(data, options);
             self.gradients.register(param.id, gradient);
         }
+        Ok(())
     }
 }
 
 struct StatisticSetter<'a> {
     frame: &'a Frame,
     partial: &'a Partial,
-    next: usize,
 }
 
-impl<B: Backend> ModuleMapper<B> for StatisticSetter<'_> {
-    fn map_float<const D: usize>(&mut self, param: Param<Tensor<B, D>>) -> Param<Tensor<B, D>> {
-        let entry = self.next;
-        self.next += 1;
-        match self.frame.statistic(entry) {
+impl<B: Backend> Replace<B> for StatisticSetter<'_> {
+    fn replace<const D: usize>(
+        &mut self,
+        index: usize,
+        param: Param<Tensor<B, D>>,
+    ) -> Param<Tensor<B, D>> {
+        match self.frame.statistic(index) {
             Some((flag, first_sum)) if self.partial.flags().get(flag) => {
                 let samples = self.partial.sums()[Frame::SAMPLES];
                 let shape = param.shape();

@@ -3,7 +3,7 @@
 use burn::data::dataloader::batcher::Batcher;
 use burn::module::AutodiffModule;
 use burn::optim::GradientsParams;
-use burn_virtual_backend::{Meter, Probe, Scope, Virtual, enter, probe};
+use burn_virtual_backend::{Meter, Probe, Virtual, probe};
 use burn_virtual_collective::Options;
 use burn_virtual_plan::{BatchSplit, Partial, Placement};
 
@@ -21,6 +21,7 @@ use crate::{
 
 /// What a step came to. Bit-identical for every placement.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct StepOutput {
     /// The gradients of the mean loss, by parameter id, ready for Burn's `optim.step`; empty when
     /// the step was skipped. A parameter that no virtual node used has none.
@@ -36,6 +37,7 @@ pub struct StepOutput {
 }
 
 /// A job that was started with [`VirtualNodes::start`].
+#[derive(Debug)]
 pub struct Session<B: VirtualAutodiff> {
     pub(crate) settings: VirtualNodes<Vec<B::Device>>,
     pub(crate) ranks: Ranks,
@@ -53,7 +55,7 @@ impl<B: VirtualAutodiff> Session<B> {
     ) -> Result<Self, TrainError> {
         let ranks = settings.devices.len();
         let placement = placement(settings.count, ranks, settings.shares.as_deref())?;
-        let probe = same_probe::<B>(&settings.devices, settings.allow_drift)?;
+        let probe = same_probe::<B>(&settings.devices, None, settings.allow_drift)?;
         let inventory = adopt(settings.seed, model)?;
         let ranks = Ranks::new(placement, options(&settings));
         let mut session = Self {
@@ -111,8 +113,9 @@ impl<B: VirtualAutodiff> Session<B> {
         shares: Option<Vec<usize>>,
     ) -> Result<(), TrainError> {
         let placement = placement(self.settings.count, devices.len(), shares.as_deref())?;
-        self.probe = same_probe::<B>(&devices, self.settings.allow_drift)?;
+        let probe = same_probe::<B>(&devices, Some(self.probe), self.settings.allow_drift)?;
         self.ranks = Ranks::new(placement, options(&self.settings));
+        self.probe = probe;
         self.settings.devices = devices;
         self.settings.shares = shares;
         self.reset_memory();
@@ -125,6 +128,10 @@ impl<B: VirtualAutodiff> Session<B> {
     /// `batcher` makes each micro-batch when its virtual node's turn comes; `loss` gets a fresh
     /// replica of the model and that micro-batch. Virtual nodes without samples are not run. The
     /// new running statistics are in `model` when this returns, unless the step was skipped.
+    ///
+    /// Only the replica that `loss` is given may be trained in it. A model that it captures (a
+    /// teacher, say) has to be without autodiff (`model.valid()`) or without tracked parameters
+    /// (`no_grad()`): ranks that share tracked tensors can lock each other up inside burn-autodiff.
     ///
     /// # Errors
     /// [`TrainError::EmptyBatch`] for no items; [`TrainError::Node`] where the loss refused its
@@ -169,12 +176,15 @@ impl<B: VirtualAutodiff> Session<B> {
         let frame = Frame::new(&self.inventory, &trained, self.settings.count);
         let combined = self.run_step(model, batch, &split, &frame, &loss)?;
         let root = Root::new(&frame, combined, self.settings.count);
+        // The upload may fail; what changes the model and the session comes after it.
+        let grads = root.gradients(model);
+        self.remember_upload();
         root.apply_statistics(model);
         if root.skipped.is_none() {
             self.applied += 1;
         }
         Ok(StepOutput {
-            grads: root.gradients(model),
+            grads,
             loss: root.loss,
             weight: root.weight,
             norm: root.norm,
@@ -212,19 +222,18 @@ impl<B: VirtualAutodiff> Session<B> {
             .iter()
             .zip(&self.meters)
             .map(|(device, meter)| {
-                let master = Master::<B, M>::new(model, device, &self.inventory, frame);
-                (master, NodeMemory::new(resident.map(|_| meter.clone())))
+                let memory = NodeMemory::new(resident.map(|_| meter.clone()));
+                let _listening = memory.listen();
+                (Master::<B, M>::new(model, device, frame), memory)
             })
             .collect();
         let round = Round {
             step: self.applied,
             layout: &frame.layout,
-            leaf: |(master, memory): &mut (Master<B, M>, NodeMemory), node, buffer| {
-                let range = split.range(node);
+            split,
+            leaf: |(master, memory): &mut (Master<B, M>, NodeMemory), node, samples, buffer| {
                 let _listening = memory.listen();
-                (!range.is_empty())
-                    .then(|| master.run(&job, node, range, buffer, memory))
-                    .transpose()
+                master.run(&job, node, samples, buffer, memory)
             },
         };
         let mut turns = self.ranks.run(&round, states)?;
@@ -254,6 +263,15 @@ impl<B: VirtualAutodiff> Session<B> {
                 partials: turn.partials * partial,
                 peak: resident + nodes.peak(),
             });
+        }
+    }
+
+    /// The combined gradients are on the device now, beside parameters and optimizer state.
+    fn remember_upload(&mut self) {
+        if let Some(meter) = Meter::current() {
+            for memory in &mut self.memory {
+                memory.peak = memory.peak.max(meter.live());
+            }
         }
     }
 
@@ -289,26 +307,28 @@ impl<B: VirtualAutodiff> Session<B> {
     }
 }
 
-/// Names the model's parameters; their initial values are drawn from the seed.
+/// Names the model's parameters; initial values that are still to be drawn come from the seed.
 fn adopt<B: VirtualAutodiff, M: AutodiffModule<B>>(
     seed: u64,
     model: &mut M,
 ) -> Result<Inventory, TrainError> {
-    let _scope = enter(Scope::Init { seed });
-    assign_ids(model)?;
-    Ok(Inventory::take(model))
+    assign_ids(seed, model)?;
+    Inventory::take(model)
 }
 
 fn options<D>(settings: &VirtualNodes<D>) -> Options {
     Options {
         timeout: settings.timeout,
+        first_timeout: settings.first_timeout,
         ..Options::default()
     }
 }
 
-/// The probe that all devices have in common. Equal devices are probed once.
+/// The probe that all devices have in common, and with the job so far. Equal devices are probed
+/// once.
 fn same_probe<B: VirtualAutodiff>(
     devices: &[B::Device],
+    before: Option<Probe>,
     allow_drift: bool,
 ) -> Result<Probe, TrainError> {
     let mut known: Vec<(&B::Device, Probe)> = Vec::new();
@@ -322,7 +342,9 @@ fn same_probe<B: VirtualAutodiff>(
                 reason: error.to_string(),
             }
         })?;
-        let expected = known.first().map_or(got, |(_, probe)| *probe);
+        let expected = before
+            .or(known.first().map(|(_, probe)| *probe))
+            .unwrap_or(got);
         if got != expected && !allow_drift {
             return Err(TrainError::Drift {
                 rank,
@@ -332,6 +354,6 @@ fn same_probe<B: VirtualAutodiff>(
         }
         known.push((device, got));
     }
-    let none = || burn_virtual_plan::PlanError::NoRanks;
-    Ok(known.first().map(|(_, probe)| *probe).ok_or_else(none)?)
+    let first = known.first().map(|(_, probe)| *probe);
+    Ok(first.ok_or(burn_virtual_plan::PlanError::NoRanks)?)
 }

@@ -18,6 +18,7 @@ pub struct VirtualNodes<D = DefaultDevice> {
     pub(crate) devices: D,
     pub(crate) shares: Option<Vec<usize>>,
     pub(crate) timeout: Duration,
+    pub(crate) first_timeout: Duration,
     pub(crate) allow_drift: bool,
     pub(crate) require_all_gradients: bool,
 }
@@ -35,6 +36,7 @@ impl VirtualNodes {
             devices: DefaultDevice,
             shares: None,
             timeout: Duration::from_secs(60),
+            first_timeout: Duration::from_secs(300),
             allow_drift: false,
             require_all_gradients: false,
         }
@@ -55,6 +57,7 @@ impl<D> VirtualNodes<D> {
             seed: self.seed,
             shares: self.shares,
             timeout: self.timeout,
+            first_timeout: self.first_timeout,
             allow_drift: self.allow_drift,
             require_all_gradients: self.require_all_gradients,
         }
@@ -68,9 +71,20 @@ impl<D> VirtualNodes<D> {
         }
     }
 
-    /// How long a rank waits for the others before the step is an error; 60 seconds by default.
+    /// How long a rank that is done with its virtual nodes waits for the others before the step is
+    /// an error; 60 seconds by default. It bounds the waiting for ranks, not what user code does: a
+    /// rank's own forward pass may take as long as it likes while no other waits for it.
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
+    }
+
+    /// The [`timeout`](Self::timeout) of the first step after a start, a resize or an error, when
+    /// kernels may still have to be compiled; 300 seconds by default.
+    pub fn first_timeout(self, first_timeout: Duration) -> Self {
+        Self {
+            first_timeout,
+            ..self
+        }
     }
 
     /// Accepts ranks that do not compute the same bits. Results then depend on the placement.
@@ -105,8 +119,12 @@ impl VirtualNodes<DefaultDevice> {
 }
 
 impl<D> VirtualNodes<Vec<D>> {
-    /// Starts the job: materialises the model's parameters from the seed, names them by their
+    /// Starts the job: draws the model's initial parameters from the seed, names them by their
     /// module paths, takes the bit probe of every device, and places the virtual nodes.
+    ///
+    /// Parameters are lazy in Burn: one that was used before (in a forward pass, by reading it) is
+    /// there already and keeps its value. And a clone of a module shares its running statistics with
+    /// the original: to train the same model twice, initialise it twice or go by way of a record.
     ///
     /// # Errors
     /// [`TrainError::Plan`] for no virtual nodes, no devices, more devices than virtual nodes or

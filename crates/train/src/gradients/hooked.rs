@@ -15,10 +15,10 @@ use crate::VirtualAutodiff;
 
 type Finished = HashMap<DistributedParamId, Box<dyn Any + Send>>;
 
-/// The gradients that the hook took.
+/// The gradients that the hook took, and the container that the backward pass returned.
 pub(crate) struct Taken<B: VirtualAutodiff> {
     finished: Finished,
-    backend: std::marker::PhantomData<B>,
+    returned: B::Gradients,
 }
 
 /// Marks the trained leaves of a replica for the hook. The mark holds for one backward pass.
@@ -30,25 +30,31 @@ pub(crate) fn marked<B: VirtualAutodiff, M: AutodiffModule<B>>(replica: M) -> M 
 pub(crate) fn backward<B: VirtualAutodiff>(sum: Tensor<B, 1>) -> Taken<B> {
     let finished = Rc::new(RefCell::new(Finished::new()));
     let hooked = hook(Box::new(Collector(finished.clone())));
-    drop(sum.backward());
+    let returned = sum.backward();
     drop(hooked);
     Taken {
         finished: finished.take(),
-        backend: std::marker::PhantomData,
+        returned,
     }
 }
 
 impl<B: VirtualAutodiff> Taken<B> {
     /// Takes the gradient of a parameter of the replica, if it has one.
+    ///
+    /// The mark for the hook is gone after the first backward pass on a leaf. A loss that runs one
+    /// of its own (for adversarial inputs, say) leaves its gradients to the container.
     pub(crate) fn remove<const D: usize>(
         &mut self,
         param: &Param<Tensor<B, D>>,
     ) -> Option<Tensor<B::InnerBackend, D>> {
-        let gradient = self
+        let returned = param.grad_remove(&mut self.returned);
+        let finished = self
             .finished
-            .remove(&DistributedParamId::from(param.id.val()))?;
-        let gradient = gradient.downcast().ok()?;
-        Some(Tensor::from_primitive(TensorPrimitive::Float(*gradient)))
+            .remove(&DistributedParamId::from(param.id.val()));
+        match finished.map(<Box<dyn Any + Send>>::downcast) {
+            Some(Ok(gradient)) => Some(Tensor::from_primitive(TensorPrimitive::Float(*gradient))),
+            _ => returned,
+        }
     }
 }
 

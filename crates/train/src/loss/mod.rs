@@ -1,8 +1,20 @@
 //! Losses as sums, divided once.
+//!
+//! Every loss here is a sum over items, so that a batch may be split anywhere. A loss that couples
+//! the samples of a batch (contrastive losses, batch-hard mining, a correlation over the batch) is
+//! no such sum: on virtual nodes it would see one micro-batch at a time, and its value would depend
+//! on V.
 
-use burn::tensor::activation::log_softmax;
+mod binary_cross_entropy;
+mod cross_entropy;
+mod squared_error;
+
+pub use binary_cross_entropy::binary_cross_entropy_sum;
+pub use cross_entropy::{CrossEntropy, cross_entropy_sum};
+pub use squared_error::squared_error_sum;
+
+use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
-use burn::tensor::{Int, Tensor};
 
 use crate::LossError;
 
@@ -17,6 +29,20 @@ pub struct LossSum<B: Backend> {
     /// Items, tokens or the sum of class weights: finite and at least 0. A virtual node of weight 0
     /// adds nothing, whatever its `sum`.
     pub weight: f64,
+}
+
+impl<B: Backend> LossSum<B> {
+    /// The sum behind a mean: `loss` (shape `[1]`) times `weight`.
+    ///
+    /// `weight` is the divisor that the loss used: the number of rows for a mean over rows, of
+    /// elements for a mean over elements, the sum of class weights for a weighted mean. Another
+    /// number gives other gradients. Beware of losses that leave padding in their divisor.
+    pub fn from_mean(loss: Tensor<B, 1>, weight: f64) -> Self {
+        Self {
+            sum: loss.mul_scalar(weight),
+            weight,
+        }
+    }
 }
 
 /// What the loss closure may return: a [`LossSum`], or a `Result` of one.
@@ -37,52 +63,5 @@ impl<B: Backend> IntoLossSum<B> for LossSum<B> {
 impl<B: Backend> IntoLossSum<B> for Result<LossSum<B>, LossError> {
     fn into_loss_sum(self) -> Result<LossSum<B>, LossError> {
         self
-    }
-}
-
-/// Cross entropy summed over rows; the weight is the number of rows.
-///
-/// `logits` has shape `[rows, classes]`, `targets` shape `[rows]` with values in `0..classes`. The
-/// targets are read back to the host to check them.
-///
-/// # Errors
-/// [`LossError::Rows`] if the two differ in rows, [`LossError::Target`] for a target that names no
-/// class.
-pub fn cross_entropy_sum<B: Backend>(
-    logits: Tensor<B, 2>,
-    targets: Tensor<B, 1, Int>,
-) -> Result<LossSum<B>, LossError> {
-    let ([rows, classes], [count]) = (logits.dims(), targets.dims());
-    if rows != count {
-        return Err(LossError::Rows {
-            rows,
-            targets: count,
-        });
-    }
-    check_targets(&targets, classes)?;
-    let picked = log_softmax(logits, 1).gather(1, targets.reshape([rows, 1]));
-    Ok(LossSum {
-        sum: picked.sum().neg(),
-        weight: rows as f64,
-    })
-}
-
-fn check_targets<B: Backend>(targets: &Tensor<B, 1, Int>, classes: usize) -> Result<(), LossError> {
-    let data = targets
-        .clone()
-        .try_into_data()
-        .map_err(|error| LossError::Read(error.to_string()))?;
-    let in_range = |target: &i64| usize::try_from(*target).is_ok_and(|class| class < classes);
-    match data
-        .iter::<i64>()
-        .enumerate()
-        .find(|(_, target)| !in_range(target))
-    {
-        Some((row, target)) => Err(LossError::Target {
-            row,
-            target,
-            classes,
-        }),
-        None => Ok(()),
     }
 }
