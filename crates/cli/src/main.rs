@@ -13,6 +13,7 @@ mod train;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
 use std::process::ExitCode;
+use std::sync::Mutex;
 
 use clap::Parser;
 
@@ -20,8 +21,13 @@ use crate::args::{Args, Command};
 
 fn main() -> ExitCode {
     // A panic inside a virtual node comes back as an error that names it; the default hook would
-    // print it a second time, with a backtrace.
-    set_hook(Box::new(|_| {}));
+    // print it a second time, with a backtrace. Of any other, the place is worth knowing.
+    static PLACE: Mutex<String> = Mutex::new(String::new());
+    set_hook(Box::new(|panic| {
+        if let (Some(place), Ok(mut last)) = (panic.location(), PLACE.lock()) {
+            *last = place.to_string();
+        }
+    }));
     let Args { command } = Args::parse();
     let run = AssertUnwindSafe(|| match &command {
         Command::Train(args) => train::run(args),
@@ -37,7 +43,8 @@ fn main() -> ExitCode {
             let text = text
                 .or_else(|| panic.downcast_ref::<&str>().copied())
                 .unwrap_or("no message");
-            eprintln!("error: internal error, please report it: {text}");
+            let place = PLACE.lock().map(|place| place.clone()).unwrap_or_default();
+            eprintln!("error: internal error at {place}, please report it: {text}");
             ExitCode::FAILURE
         }
     }

@@ -11,7 +11,7 @@ pub(crate) struct TrainReport {
     pub(crate) steps: usize,
     /// Whole passes over the training data.
     pub(crate) epochs: usize,
-    /// Mean loss over the last epoch's samples, or over those of an unfinished first one.
+    /// Mean loss over the samples of the last epoch, finished or not, so far as steps were applied.
     pub(crate) loss: f64,
     /// Share of the held-out samples that the model names right.
     pub(crate) accuracy: f64,
@@ -27,6 +27,9 @@ pub(crate) struct TrainReport {
     pub(crate) virtual_nodes: usize,
     /// Per rank, the first and the last virtual node.
     pub(crate) placement: Vec<[usize; 2]>,
+    /// Per rank, the device; for people.
+    #[serde(skip)]
+    pub(crate) devices: Vec<String>,
     /// The backend.
     pub(crate) backend: String,
     /// The bit probe.

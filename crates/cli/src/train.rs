@@ -9,9 +9,7 @@ use burn::module::AutodiffModule;
 use burn_flex::{Flex, FlexDevice};
 use burn_virtual::backend::{Meter, VirtualBackend};
 use burn_virtual::models::{Digits, DigitsError, ZeroBatchSize};
-use burn_virtual::nodes::{
-    RankMemory, Session, Skipped, StepOutput, TrainError, VirtualNodes, WeightsHash,
-};
+use burn_virtual::nodes::{Skipped, TrainError, VirtualNodes, WeightsHash};
 use burn_virtual::plan::PlanError;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -39,7 +37,7 @@ pub(crate) enum RunError {
     #[error(transparent)]
     BatchSize(#[from] ZeroBatchSize),
     #[error(
-        "{steps} steps in a row were skipped, the last, step {last}, because: {reason}; a lower --lr may help"
+        "the last {steps} steps up to step {last} were skipped: {reason}; a lower --lr may help"
     )]
     Skipping {
         steps: usize,
@@ -89,24 +87,53 @@ where
     let mut nodes = VirtualNodes::new(args.virtual_nodes.get())
         .seed(args.seed)
         .devices(args.devices.iter().copied().map(Device::flex))
+        .require_all_gradients()
         .start(&mut model)?;
 
     let rate = args.lr.unwrap_or_else(|| default_rate(args.optimizer));
     let mut tally = Tally::new(args, digits.train().len());
     let mut epoch = 0;
-    loop {
-        let items = digits.epoch(args.seed, epoch);
-        epoch += 1;
+    while !tally.is_done() {
         tally.start_epoch();
-        for items in items.batches(args.batch_size.get())? {
+        for items in digits
+            .epoch(args.seed, epoch)
+            .batches(args.batch_size.get())?
+        {
             let out = task::step(&mut nodes, &model, items)?;
-            tally.count(items.len(), &out)?;
             model = optimizer.step(rate, model, out.grads);
+            tally.count(items.len(), out.loss, out.weight, out.skipped)?;
             if tally.is_done() {
-                return tally.report(&digits, &meter, &mut nodes, &model);
+                break;
             }
         }
+        epoch += 1;
     }
+    tally.progress.finish_and_clear();
+    tally.check_last_step()?;
+    Ok(TrainReport {
+        steps: tally.steps,
+        epochs: tally.steps / tally.batches_per_epoch,
+        loss: tally.loss / tally.weight,
+        samples_per_s: tally.samples as f64 / tally.start.elapsed().as_secs_f64(),
+        // What the optimizer made between steps is on the books of the thread's own meter.
+        peak_tensor_bytes: nodes
+            .memory()
+            .iter()
+            .map(|rank| rank.peak.max(meter.peak()))
+            .collect(),
+        peak_rss_bytes: peak_rss_bytes(),
+        accuracy: task::accuracy(&mut nodes, &model, digits.held_out())?,
+        weights_sha256: WeightsHash::of(&model)?.to_string(),
+        virtual_nodes: nodes.virtual_nodes(),
+        placement: nodes
+            .placement()
+            .shares()
+            .map(|share| [share.start, share.end - 1])
+            .collect(),
+        devices: args.devices.iter().map(Device::to_string).collect(),
+        backend: "flex".to_owned(),
+        probe: nodes.probe().to_string(),
+    })
 }
 
 /// Counts what was trained, and decides when it is enough.
@@ -114,7 +141,8 @@ struct Tally {
     batches_per_epoch: usize,
     last_step: usize,
     steps: usize,
-    skipped_in_a_row: usize,
+    /// The reasons of the steps that were skipped since the last applied one.
+    skipped: Vec<Skipped>,
     samples: usize,
     /// Loss and weight sums of this epoch.
     loss: f64,
@@ -134,7 +162,7 @@ impl Tally {
             batches_per_epoch,
             last_step,
             steps: 0,
-            skipped_in_a_row: 0,
+            skipped: Vec::new(),
             samples: 0,
             loss: 0.0,
             weight: 0.0,
@@ -147,72 +175,51 @@ impl Tally {
         (self.loss, self.weight) = (0.0, 0.0);
     }
 
-    fn count(&mut self, samples: usize, out: &StepOutput) -> Result<(), RunError> {
+    fn count(
+        &mut self,
+        samples: usize,
+        loss: f64,
+        weight: f64,
+        skipped: Option<Skipped>,
+    ) -> Result<(), RunError> {
         self.steps += 1;
         self.samples += samples;
         self.progress.inc(1);
-        match &out.skipped {
+        match skipped {
             None => {
-                self.skipped_in_a_row = 0;
-                self.loss += out.loss * out.weight;
-                self.weight += out.weight;
-                self.progress.set_message(format!("loss {:.4}", out.loss));
+                self.skipped.clear();
+                self.loss += loss * weight;
+                self.weight += weight;
+                self.progress.set_message(format!("loss {loss:.4}"));
+                Ok(())
             }
             Some(reason) => {
-                self.skipped_in_a_row += 1;
                 let step = self.steps;
                 self.progress
                     .suspend(|| eprintln!("warning: step {step} was skipped: {reason}"));
-                if self.skipped_in_a_row == MOST_SKIPPED_IN_A_ROW {
-                    let (steps, reason) = (self.skipped_in_a_row, reason.clone());
-                    return Err(RunError::Skipping {
-                        steps,
-                        last: step,
-                        reason,
-                    });
+                self.skipped.push(reason);
+                if self.skipped.len() < MOST_SKIPPED_IN_A_ROW {
+                    return Ok(());
                 }
+                self.check_last_step()
             }
         }
-        Ok(())
     }
 
     fn is_done(&self) -> bool {
         self.steps == self.last_step
     }
 
-    fn report<M>(
-        self,
-        digits: &Digits,
-        meter: &Meter,
-        nodes: &mut Session<B>,
-        model: &M,
-    ) -> Result<TrainReport, RunError>
-    where
-        M: AutodiffModule<B>,
-        M::InnerModule: Classifier<VirtualBackend<Flex>>,
-    {
-        let seconds = self.start.elapsed().as_secs_f64();
-        self.progress.finish_and_clear();
-        // What the optimizer made between steps is on the books of the thread's own meter.
-        let peak = |memory: &RankMemory| memory.peak.max(meter.peak());
-        Ok(TrainReport {
-            steps: self.steps,
-            epochs: self.steps / self.batches_per_epoch,
-            loss: self.loss / self.weight,
-            accuracy: task::accuracy(nodes, model, digits.held_out())?,
-            weights_sha256: WeightsHash::of(model)?.to_string(),
-            samples_per_s: self.samples as f64 / seconds,
-            peak_tensor_bytes: nodes.memory().iter().map(peak).collect(),
-            peak_rss_bytes: peak_rss_bytes(),
-            virtual_nodes: nodes.virtual_nodes(),
-            placement: nodes
-                .placement()
-                .shares()
-                .map(|share| [share.start, share.end - 1])
-                .collect(),
-            backend: "flex".to_owned(),
-            probe: nodes.probe().to_string(),
-        })
+    /// A run must not end on steps that were skipped: its loss would be none.
+    fn check_last_step(&self) -> Result<(), RunError> {
+        match self.skipped.last() {
+            None => Ok(()),
+            Some(reason) => Err(RunError::Skipping {
+                steps: self.skipped.len(),
+                last: self.steps,
+                reason: reason.clone(),
+            }),
+        }
     }
 }
 
