@@ -17,8 +17,9 @@ pub mod backend {
 pub mod nodes {
     pub use burn_virtual_train::{
         CrossEntropy, DefaultDevice, IntoLossSum, LossError, LossSum, NodeError, RankMemory,
-        Session, Skipped, SplitBatch, StepOutput, TrainError, VirtualAutodiff, VirtualNodes,
-        WeightsHash, binary_cross_entropy_sum, cross_entropy_sum, id_of_path, squared_error_sum,
+        Session, Skipped, SplitBatch, StepOutput, StepReport, TrainError, Trainer, VirtualAutodiff,
+        VirtualNodes, WeightsHash, binary_cross_entropy_sum, cross_entropy_sum, id_of_path,
+        squared_error_sum,
     };
 }
 

@@ -33,6 +33,7 @@ fn weights_are_the_same_when_devices_differ() {
         "flex:0,flex:1",
         "flex:0,flex:1,flex:2",
         "flex:0,flex:1,flex:2,flex:3",
+        "flex:0,flex:1,flex:2,flex:3,flex:4,flex:5,flex:6,flex:7",
     ];
     let of = |devices: &str| report(&format!("--steps 12 --devices {devices}"));
     let one = of(devices[0]);

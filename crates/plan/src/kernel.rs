@@ -47,6 +47,13 @@ pub fn divide(values: &mut [f32], divisor: f64) {
     }
 }
 
+/// Multiplies each value by `factor`: the f64 product rounded to f32.
+pub fn scale(values: &mut [f32], factor: f64) {
+    for value in values {
+        *value = (f64::from(*value) * factor) as f32;
+    }
+}
+
 /// Sum of squares in f64. Element `i` goes to lane `i % LANES`; the lanes are added pairwise:
 /// `((0+1) + (2+3)) + ((4+5) + (6+7))`. The square of an f32 is exact in f64, and no sum of them
 /// overflows.

@@ -15,6 +15,28 @@ pub enum TrainError {
     #[error(transparent)]
     Plan(#[from] PlanError),
 
+    /// A setting that makes no sense.
+    #[error("{what}: expected {expected}, got {got}")]
+    Setting {
+        /// The setting.
+        what: &'static str,
+        /// What it may be.
+        expected: &'static str,
+        /// What it is.
+        got: String,
+    },
+
+    /// No running statistics to freeze.
+    #[error("no running statistics at or below `{path}`")]
+    NoStatistics {
+        /// The module path.
+        path: String,
+    },
+
+    /// The optimizer panicked in an earlier step and took the model with it.
+    #[error("the model is gone: the optimizer failed in an earlier step")]
+    ModelLost,
+
     /// The number of shares is not the number of devices.
     #[error("{got} shares for {expected} devices: each device needs one")]
     Shares {

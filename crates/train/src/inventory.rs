@@ -16,7 +16,7 @@ pub(crate) struct Entry {
     id: ParamId,
     shape: Shape,
     dtype: DType,
-    /// A running statistic; anything else is a parameter, trained or frozen.
+    /// A running statistic that is kept up; anything else is a parameter, or frozen.
     pub(crate) statistic: bool,
 }
 
@@ -42,6 +42,18 @@ impl Inventory {
                 entries: lister.entries,
             }),
         }
+    }
+
+    /// Takes the statistics at or below a path for frozen; whether there were any.
+    pub(crate) fn freeze_statistics(&mut self, path: &str) -> bool {
+        let below = |entry: &&mut Entry| {
+            let rest = entry.path.strip_prefix(path);
+            entry.statistic
+                && rest
+                    .is_some_and(|rest| path.is_empty() || rest.is_empty() || rest.starts_with('.'))
+        };
+        let frozen = self.entries.iter_mut().filter(below);
+        frozen.map(|entry| entry.statistic = false).count() > 0
     }
 
     /// Bytes of all float tensors.

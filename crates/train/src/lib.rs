@@ -45,6 +45,7 @@ mod replica;
 mod root;
 mod session;
 mod settings;
+mod trainer;
 mod walk;
 mod weights;
 
@@ -59,6 +60,7 @@ pub use names::id_of_path;
 pub use root::Skipped;
 pub use session::{Session, StepOutput};
 pub use settings::{DefaultDevice, VirtualNodes};
+pub use trainer::{StepReport, Trainer};
 pub use weights::WeightsHash;
 
 use burn::tensor::backend::AutodiffBackend;

@@ -11,6 +11,7 @@ use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn::tensor::{Tensor, TensorData};
 use burn_virtual_plan::{Partial, kernel};
 
+use crate::VirtualNodes;
 use crate::inventory::Frame;
 use crate::walk::{self, Look, Replace};
 
@@ -48,7 +49,11 @@ pub(crate) struct Root<'a> {
 }
 
 impl<'a> Root<'a> {
-    pub(crate) fn new(frame: &'a Frame, combined: Option<Partial>, virtual_nodes: usize) -> Self {
+    pub(crate) fn new(
+        frame: &'a Frame,
+        combined: Option<Partial>,
+        settings: &VirtualNodes<impl Sized>,
+    ) -> Self {
         let weight = combined
             .as_ref()
             .map_or(0.0, |partial| partial.sums()[Frame::WEIGHT]);
@@ -67,7 +72,11 @@ impl<'a> Root<'a> {
                 root.loss = partial.sums()[Frame::LOSS] / weight;
                 root.norm = kernel::norm(partial.values());
                 let finite = root.loss.is_finite() && frame.is_finite(partial);
-                root.skipped = (!finite).then(|| not_finite(frame, partial, virtual_nodes));
+                root.skipped = (!finite).then(|| not_finite(frame, partial, settings.count));
+                if let Some(limit) = settings.clip_norm.filter(|limit| root.norm > *limit) {
+                    kernel::scale(partial.values_mut(), limit / root.norm);
+                    frame.narrow(partial);
+                }
             }
             _ => root.skipped = Some(Skipped::NoItems),
         }

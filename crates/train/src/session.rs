@@ -1,5 +1,7 @@
 //! A running job: the step, resizing, and evaluation.
 
+use std::time::Instant;
+
 use burn::data::dataloader::batcher::Batcher;
 use burn::module::AutodiffModule;
 use burn::optim::GradientsParams;
@@ -30,10 +32,21 @@ pub struct StepOutput {
     pub loss: f64,
     /// The sum of the weights.
     pub weight: f64,
-    /// The Euclidean norm of all gradients together.
+    /// The Euclidean norm of all gradients together, before clipping.
     pub norm: f64,
+    /// Per virtual node, the seconds of its forward and backward; 0 for one without samples. The
+    /// only figures here that are not the same everywhere.
+    pub seconds: Vec<f64>,
     /// Why nothing is to be applied, if so.
     pub skipped: Option<Skipped>,
+}
+
+/// What a rank has of its own in a step.
+struct RankState<M> {
+    master: M,
+    memory: NodeMemory,
+    /// Virtual nodes that ran, and how long each took.
+    seconds: Vec<(usize, f64)>,
 }
 
 /// A job that was started with [`VirtualNodes::start`].
@@ -42,6 +55,7 @@ pub struct Session<B: VirtualAutodiff> {
     pub(crate) settings: VirtualNodes<Vec<B::Device>>,
     pub(crate) ranks: Ranks,
     inventory: Inventory,
+    frozen: Vec<String>,
     probe: Probe,
     pub(crate) applied: u64,
     meters: Vec<Meter>,
@@ -53,6 +67,7 @@ impl<B: VirtualAutodiff> Session<B> {
         settings: VirtualNodes<Vec<B::Device>>,
         model: &mut M,
     ) -> Result<Self, TrainError> {
+        settings.check()?;
         let ranks = settings.devices.len();
         let placement = placement(settings.count, ranks, settings.shares.as_deref())?;
         let probe = same_probe::<B>(&settings.devices, None, settings.allow_drift)?;
@@ -62,6 +77,7 @@ impl<B: VirtualAutodiff> Session<B> {
             settings,
             ranks,
             inventory,
+            frozen: Vec::new(),
             probe,
             applied: 0,
             meters: Vec::new(),
@@ -77,6 +93,27 @@ impl<B: VirtualAutodiff> Session<B> {
     /// [`TrainError::DuplicateParameter`] for one id at two paths; the model is then unchanged.
     pub fn adopt<M: AutodiffModule<B>>(&mut self, model: &mut M) -> Result<(), TrainError> {
         self.inventory = adopt(self.settings.seed, model)?;
+        for path in &self.frozen {
+            self.inventory.freeze_statistics(path);
+        }
+        Ok(())
+    }
+
+    /// Freezes the running statistics at or below a module path (`""` for all): whatever the forward
+    /// passes do to them, they stay as they are.
+    ///
+    /// A batch norm in training still normalises by its micro-batch: Burn has no other mode for it
+    /// under autodiff.
+    ///
+    /// # Errors
+    /// [`TrainError::NoStatistics`] if there are none.
+    pub fn freeze_statistics(&mut self, path: &str) -> Result<(), TrainError> {
+        if !self.inventory.freeze_statistics(path) {
+            return Err(TrainError::NoStatistics {
+                path: path.to_owned(),
+            });
+        }
+        self.frozen.push(path.to_owned());
         Ok(())
     }
 
@@ -174,8 +211,8 @@ impl<B: VirtualAutodiff> Session<B> {
         let split = self.split(batch)?;
         let trained = self.inventory.trained(model)?;
         let frame = Frame::new(&self.inventory, &trained, self.settings.count);
-        let combined = self.run_step(model, batch, &split, &frame, &loss)?;
-        let root = Root::new(&frame, combined, self.settings.count);
+        let (combined, seconds) = self.run_step(model, batch, &split, &frame, &loss)?;
+        let root = Root::new(&frame, combined, &self.settings);
         // The upload may fail; what changes the model and the session comes after it.
         let grads = root.gradients(model);
         self.remember_upload();
@@ -188,6 +225,7 @@ impl<B: VirtualAutodiff> Session<B> {
             loss: root.loss,
             weight: root.weight,
             norm: root.norm,
+            seconds,
             skipped: root.skipped,
         })
     }
@@ -199,7 +237,7 @@ impl<B: VirtualAutodiff> Session<B> {
         split: &BatchSplit,
         frame: &Frame,
         loss: &F,
-    ) -> Result<Option<Partial>, TrainError>
+    ) -> Result<(Option<Partial>, Vec<f64>), TrainError>
     where
         M: AutodiffModule<B>,
         S: SplitBatch<B>,
@@ -224,23 +262,37 @@ impl<B: VirtualAutodiff> Session<B> {
             .map(|(device, meter)| {
                 let memory = NodeMemory::new(resident.map(|_| meter.clone()));
                 let _listening = memory.listen();
-                (Master::<B, M>::new(model, device, frame), memory)
+                let master = Master::<B, M>::new(model, device, frame);
+                RankState {
+                    master,
+                    memory,
+                    seconds: Vec::new(),
+                }
             })
             .collect();
         let round = Round {
             step: self.applied,
             layout: &frame.layout,
             split,
-            leaf: |(master, memory): &mut (Master<B, M>, NodeMemory), node, samples, buffer| {
-                let _listening = memory.listen();
-                master.run(&job, node, samples, buffer, memory)
+            leaf: |state: &mut RankState<Master<B, M>>, node, samples, buffer| {
+                let _listening = state.memory.listen();
+                let start = Instant::now();
+                let leaf = state
+                    .master
+                    .run(&job, node, samples, buffer, &mut state.memory)?;
+                state.seconds.push((node, start.elapsed().as_secs_f64()));
+                Ok(leaf)
             },
         };
         let mut turns = self.ranks.run(&round, states)?;
         if let Some(resident) = resident {
             self.remember(resident, frame, &turns);
         }
-        Ok(turns.first_mut().and_then(|turn| turn.root.take()))
+        let mut seconds = vec![0.0; self.settings.count];
+        for (node, took) in turns.iter().flat_map(|turn| &turn.state.seconds) {
+            seconds[*node] = *took;
+        }
+        Ok((turns.first_mut().and_then(|turn| turn.root.take()), seconds))
     }
 
     fn split<S: SplitBatch<B>>(&self, batch: &S) -> Result<BatchSplit, TrainError> {
@@ -250,11 +302,11 @@ impl<B: VirtualAutodiff> Session<B> {
         }
     }
 
-    fn remember<M>(&mut self, resident: usize, frame: &Frame, turns: &[Turn<(M, NodeMemory)>]) {
+    fn remember<M>(&mut self, resident: usize, frame: &Frame, turns: &[Turn<RankState<M>>]) {
         let parameters = self.inventory.bytes();
         let partial = frame.gradient_bytes() + frame.layout.sums() * size_of::<f64>();
         for (memory, turn) in self.memory.iter_mut().zip(turns) {
-            let nodes = &turn.state.1;
+            let nodes = &turn.state.memory;
             *memory = memory.max(RankMemory {
                 parameters,
                 optimizer: resident.saturating_sub(parameters),

@@ -21,6 +21,7 @@ pub struct VirtualNodes<D = DefaultDevice> {
     pub(crate) first_timeout: Duration,
     pub(crate) allow_drift: bool,
     pub(crate) require_all_gradients: bool,
+    pub(crate) clip_norm: Option<f64>,
 }
 
 /// One rank on the backend's default device.
@@ -39,6 +40,7 @@ impl VirtualNodes {
             first_timeout: Duration::from_secs(300),
             allow_drift: false,
             require_all_gradients: false,
+            clip_norm: None,
         }
     }
 }
@@ -60,6 +62,7 @@ impl<D> VirtualNodes<D> {
             first_timeout: self.first_timeout,
             allow_drift: self.allow_drift,
             require_all_gradients: self.require_all_gradients,
+            clip_norm: self.clip_norm,
         }
     }
 
@@ -92,6 +95,26 @@ impl<D> VirtualNodes<D> {
         Self {
             allow_drift: true,
             ..self
+        }
+    }
+
+    /// Scales the gradients of a step down to this Euclidean norm over all parameters together where
+    /// they exceed it: once, on the combined mean, never per virtual node or per tensor.
+    pub fn clip_norm(self, limit: f64) -> Self {
+        Self {
+            clip_norm: Some(limit),
+            ..self
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), TrainError> {
+        match self.clip_norm {
+            Some(limit) if !(limit.is_finite() && limit > 0.0) => Err(TrainError::Setting {
+                what: "clip norm",
+                expected: "a finite number above 0",
+                got: limit.to_string(),
+            }),
+            _ => Ok(()),
         }
     }
 
