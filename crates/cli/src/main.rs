@@ -11,6 +11,7 @@ mod resources;
 mod task;
 mod train;
 
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
     match catch_unwind(run) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => {
-            eprintln!("error: {error}");
+            complain(&format!("error: {error}"));
             ExitCode::from(error.exit_code())
         }
         Err(panic) => {
@@ -44,8 +45,15 @@ fn main() -> ExitCode {
                 .or_else(|| panic.downcast_ref::<&str>().copied())
                 .unwrap_or("no message");
             let place = PLACE.lock().map(|place| place.clone()).unwrap_or_default();
-            eprintln!("error: internal error at {place}, please report it: {text}");
+            complain(&format!(
+                "error: internal error at {place}, please report it: {text}"
+            ));
             ExitCode::FAILURE
         }
     }
+}
+
+/// One line on stderr; that nobody can read it any more is no reason to fail.
+fn complain(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -44,10 +44,9 @@ impl TrainReport {
 
     /// A table for people.
     pub(crate) fn print_text(&self, out: &mut impl Write) -> io::Result<()> {
-        let placement = self
-            .placement
-            .iter()
-            .map(|[first, last]| format!("{first}..={last}"));
+        let shares = self.placement.iter().zip(&self.devices);
+        let placement =
+            shares.map(|([first, last], device)| format!("{device} runs {first}..={last}"));
         let mib = |bytes: f64| format!("{:.1} MiB", bytes / f64::from(1 << 20));
         let peaks = self
             .peak_tensor_bytes

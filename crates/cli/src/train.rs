@@ -14,6 +14,7 @@ use burn_virtual::plan::PlanError;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{Model, TrainArgs};
+use crate::complain;
 use crate::devices::Device;
 use crate::optimizer::{Optimizer, default_rate};
 use crate::report::TrainReport;
@@ -195,8 +196,8 @@ impl Tally {
             }
             Some(reason) => {
                 let step = self.steps;
-                self.progress
-                    .suspend(|| eprintln!("warning: step {step} was skipped: {reason}"));
+                let warning = format!("warning: step {step} was skipped: {reason}");
+                self.progress.suspend(|| complain(&warning));
                 self.skipped.push(reason);
                 if self.skipped.len() < MOST_SKIPPED_IN_A_ROW {
                     return Ok(());
