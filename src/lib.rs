@@ -1,8 +1,35 @@
-#![doc = include_str!("../README.md")]
+//! Deep-learning training on Burn, shared among virtual nodes: the same bits on any hardware.
 //!
-//! # Modules
+//! This crate is the one door to the crates behind it, and holds no code of its own. The README of
+//! the repository shows a training loop; in short:
 //!
-//! This crate holds no code of its own: it is the one door to the crates behind it.
+//! ```
+//! use burn::backend::Autodiff;
+//! use burn::nn::{Linear, LinearConfig};
+//! use burn::optim::{Optimizer, SgdConfig};
+//! use burn::tensor::Tensor;
+//! use burn_flex::{Flex, FlexDevice as Cpu};
+//! use burn_virtual::backend::VirtualBackend;
+//! use burn_virtual::nodes::{VirtualNodes, WeightsHash, squared_error_sum};
+//!
+//! type B = Autodiff<VirtualBackend<Flex>>;
+//!
+//! let train = |devices: Vec<Cpu>| {
+//!     let mut model: Linear<B> = LinearConfig::new(2, 1).init(&Cpu);
+//!     let mut optim = SgdConfig::new().init();
+//!     let mut nodes = VirtualNodes::new(4).seed(42).devices(devices).start(&mut model)?;
+//!     let batch = (Tensor::<B, 2>::ones([10, 2], &Cpu), Tensor::<B, 2>::ones([10, 1], &Cpu));
+//!     for _ in 0..5 {
+//!         let out = nodes.backward_batch(&model, &batch, |model, (inputs, targets)| {
+//!             squared_error_sum(model.forward(inputs), targets)
+//!         })?;
+//!         model = optim.step(0.1, model, out.grads);
+//!     }
+//!     WeightsHash::of(&model)
+//! };
+//! assert_eq!(train(vec![Cpu])?, train(vec![Cpu, Cpu, Cpu])?);
+//! # Ok::<(), burn_virtual::nodes::TrainError>(())
+//! ```
 
 /// [`VirtualBackend`](backend::VirtualBackend): the decorator around any Burn backend, its random
 /// streams, meter and bit probe.
@@ -45,3 +72,8 @@ pub mod models {
         DigitsMlp, DigitsMlpConfig, Epoch, ZeroBatchSize, shuffle,
     };
 }
+
+/// The README's example is a doc test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
