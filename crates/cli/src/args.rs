@@ -54,7 +54,7 @@ pub(crate) struct TrainArgs {
     pub(crate) epochs: Option<NonZeroUsize>,
 
     /// Seeds initial weights, data order and dropout.
-    #[arg(long, default_value = "42")]
+    #[arg(long, default_value = "42", allow_hyphen_values = true)]
     pub(crate) seed: u64,
 
     /// The optimizer.

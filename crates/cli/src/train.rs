@@ -28,6 +28,9 @@ const DEFAULT_EPOCHS: usize = 12;
 /// A run whose loss stays NaN will not recover: it ends after this many skipped steps in a row.
 const MOST_SKIPPED_IN_A_ROW: usize = 10;
 
+/// Each device is a thread here, with a queue to each other one.
+const MOST_DEVICES: usize = 256;
+
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunError {
@@ -45,6 +48,8 @@ pub(crate) enum RunError {
         last: usize,
         reason: Skipped,
     },
+    #[error("--devices: expected at most {MOST_DEVICES} devices, got {0}")]
+    Devices(usize),
     #[error("writing the result: {0}")]
     Output(#[from] std::io::Error),
 }
@@ -53,7 +58,7 @@ impl RunError {
     /// 2 where the command line asked for what cannot be, 1 otherwise.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Train(TrainError::Plan(PlanError::TooManyRanks { .. })) => 2,
+            Self::Devices(_) | Self::Train(TrainError::Plan(PlanError::TooManyRanks { .. })) => 2,
             _ => 1,
         }
     }
@@ -61,6 +66,9 @@ impl RunError {
 
 /// Trains and prints the result.
 pub(crate) fn run(args: &TrainArgs) -> Result<(), RunError> {
+    if args.devices.len() > MOST_DEVICES {
+        return Err(RunError::Devices(args.devices.len()));
+    }
     let report = match args.model {
         Model::DigitsCnn => train(args, task::digits_cnn::<B>)?,
         Model::DigitsMlp => train(args, task::digits_mlp::<B>)?,

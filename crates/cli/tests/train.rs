@@ -128,6 +128,7 @@ fn bad_usage_exits_2_and_names_what_was_wrong() {
             "train --virtual-nodes 2 --devices flex:0,flex:1,flex:2",
             "3 ranks cannot share 2 virtual nodes",
         ),
+        ("train --seed -1", "'-1' for '--seed <SEED>'"),
         ("train --steps 1 --epochs 1", "cannot be used with"),
         ("train --memory-limit 1", "unexpected argument"),
         ("fly", "unrecognized subcommand"),

@@ -59,6 +59,15 @@ pub enum TrainError {
         second: String,
     },
 
+    /// Two tensors of the model have the same module path.
+    #[error(
+        "two parameters at path `{path}`: a module's `visit` and `map` have to name each of its fields"
+    )]
+    SharedPath {
+        /// The module path.
+        path: String,
+    },
+
     /// A trained parameter that does not take another id.
     #[error(
         "parameter `{path}` keeps its own id: its module's `visit` and `map` do not name the same paths"

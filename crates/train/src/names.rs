@@ -4,7 +4,7 @@
 //! id is a hash of the parameter's module path, so that gradients, optimizer records and checkpoints
 //! fit everywhere.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::tensor::backend::Backend;
@@ -44,7 +44,8 @@ pub fn id_of_path(path: &str) -> ParamId {
 /// the seed and that id: what was materialised before does not shift the others.
 ///
 /// # Errors
-/// [`TrainError::DuplicateParameter`] where one id stands at two paths; the model is then unchanged.
+/// [`TrainError::DuplicateParameter`] where one id stands at two paths, [`TrainError::SharedPath`]
+/// where one path has two parameters; the model is then unchanged.
 pub(crate) fn assign_ids<B: Backend, M: Module<B>>(
     seed: u64,
     model: &mut M,
@@ -61,17 +62,23 @@ pub(crate) fn assign_ids<B: Backend, M: Module<B>>(
     Ok(())
 }
 
-/// Finds an id that stands at two paths.
+/// Finds an id that stands at two paths, or a path that has two parameters.
 #[derive(Default)]
 struct Ids {
     path: PathStack,
     seen: HashMap<ParamId, String>,
+    paths: HashSet<String>,
     duplicate: Option<TrainError>,
 }
 
 impl Ids {
     fn see(&mut self, id: ParamId) {
         let second = self.path.path();
+        if !self.paths.insert(second.clone()) {
+            let path = second.clone();
+            self.duplicate
+                .get_or_insert(TrainError::SharedPath { path });
+        }
         if let Some(first) = self.seen.insert(id, second.clone()) {
             self.duplicate
                 .get_or_insert(TrainError::DuplicateParameter { id, first, second });

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 use burn_virtual_backend::{Scope, enter, take_stream_fault};
-use burn_virtual_collective::{Group, Options, memory};
+use burn_virtual_collective::{CollectiveError, Group, Options, TransportError, memory};
 use burn_virtual_plan::{BatchSplit, Layout, Partial, Placement, Stack};
 
 use crate::replica::message;
@@ -130,10 +130,20 @@ fn connect(placement: &Placement, options: &Options) -> Vec<Member> {
         .collect()
 }
 
-/// A rank that gave up in a collective only heard of the failure: what happened inside a virtual
-/// node or a rank comes first, the lowest rank before others.
+/// What happened inside a virtual node or a rank comes first, then what a rank waited for in vain;
+/// a rank that only heard of a failure comes last. Among equals, the lowest rank.
 fn root_cause(errors: impl Iterator<Item = TrainError>) -> Option<TrainError> {
-    errors.min_by_key(|error| matches!(error, TrainError::Collective(_)))
+    errors.min_by_key(|error| match error {
+        TrainError::Collective(
+            CollectiveError::Closed { .. }
+            | CollectiveError::Transport {
+                source: TransportError::Closed { .. } | TransportError::Gone { .. },
+                ..
+            },
+        ) => 2,
+        TrainError::Collective(_) => 1,
+        _ => 0,
+    })
 }
 
 fn no_thread(rank: usize, step: u64, error: &io::Error) -> TrainError {

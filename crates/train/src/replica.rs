@@ -166,9 +166,14 @@ fn scalar<B: Backend>(sum: &Tensor<B, 1>) -> Result<f64, NodeError> {
         .clone()
         .try_into_data()
         .map_err(|error| read(error.to_string()))?;
-    data.iter::<f64>()
-        .next()
-        .ok_or_else(|| read("expected 1 value, got 0".to_owned()))
+    let mut values = data.iter::<f64>();
+    match (values.next(), values.next()) {
+        (Some(value), None) => Ok(value),
+        _ => Err(read(format!(
+            "expected 1 value, got {}",
+            data.num_elements()
+        ))),
+    }
 }
 
 pub(crate) fn message(panic: &(dyn Any + Send)) -> String {

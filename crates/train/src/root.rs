@@ -71,7 +71,8 @@ impl<'a> Root<'a> {
                 frame.narrow(partial);
                 root.loss = partial.sums()[Frame::LOSS] / weight;
                 root.norm = kernel::norm(partial.values());
-                let finite = root.loss.is_finite() && frame.is_finite(partial);
+                let finite =
+                    weight.is_finite() && root.loss.is_finite() && frame.is_finite(partial);
                 root.skipped = (!finite).then(|| not_finite(frame, partial, settings.count));
                 if let Some(limit) = settings.clip_norm.filter(|limit| root.norm > *limit) {
                     kernel::scale(partial.values_mut(), limit / root.norm);

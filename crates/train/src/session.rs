@@ -170,6 +170,10 @@ impl<B: VirtualAutodiff> Session<B> {
     /// teacher, say) has to be without autodiff (`model.valid()`) or without tracked parameters
     /// (`no_grad()`): ranks that share tracked tensors can lock each other up inside burn-autodiff.
     ///
+    /// With several ranks, call this from a thread of your own, not from a worker of rayon's global
+    /// pool (a `par_iter` over jobs, say): CPU backends compute on that pool, and a worker that waits
+    /// for its ranks is missing there.
+    ///
     /// # Errors
     /// [`TrainError::EmptyBatch`] for no items; [`TrainError::Node`] where the loss refused its
     /// inputs or user code panicked; [`TrainError::ModelChanged`] for another model than the

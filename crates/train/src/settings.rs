@@ -7,6 +7,9 @@ use burn_virtual_plan::Placement;
 
 use crate::{Session, TrainError, VirtualAutodiff};
 
+/// A step visits every virtual node, the empty ones too, and keeps a flag for each.
+const MOST_VIRTUAL_NODES: usize = 1 << 20;
+
 /// The settings of a training job on virtual nodes.
 ///
 /// What decides the result is the number of virtual nodes and the seed. The devices and the
@@ -108,6 +111,13 @@ impl<D> VirtualNodes<D> {
     }
 
     pub(crate) fn check(&self) -> Result<(), TrainError> {
+        if self.count > MOST_VIRTUAL_NODES {
+            return Err(TrainError::Setting {
+                what: "virtual nodes",
+                expected: "at most 1048576",
+                got: self.count.to_string(),
+            });
+        }
         match self.clip_norm {
             Some(limit) if !(limit.is_finite() && limit > 0.0) => Err(TrainError::Setting {
                 what: "clip norm",
@@ -145,8 +155,10 @@ impl<D> VirtualNodes<Vec<D>> {
     /// Starts the job: draws the model's initial parameters from the seed, names them by their
     /// module paths, takes the bit probe of every device, and places the virtual nodes.
     ///
-    /// Parameters are lazy in Burn: one that was used before (in a forward pass, by reading it) is
-    /// there already and keeps its value. And a clone of a module shares its running statistics with
+    /// Parameters are lazy in Burn: one that was used before (in a forward pass, by reading it, by
+    /// `no_grad`, a cast or any other mapping) is there already and keeps its value, drawn from
+    /// whatever seeded the thread at the time. Freeze and cast after the start, or call
+    /// `B::seed(&device, seed)` before the model is made. And a clone of a module shares its running statistics with
     /// the original: to train the same model twice, initialise it twice or go by way of a record.
     ///
     /// # Errors

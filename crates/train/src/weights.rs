@@ -33,7 +33,8 @@ impl WeightsHash {
     /// ```
     ///
     /// # Errors
-    /// [`TrainError::Device`] if the values can't be read.
+    /// [`TrainError::Device`] if the values can't be read, [`TrainError::SharedPath`] if two tensors
+    /// have the same path.
     pub fn of<B: Backend, M: Module<B>>(model: &M) -> Result<Self, TrainError> {
         let mut reader = Reader::default();
         model.visit(&mut reader);
@@ -84,7 +85,10 @@ impl Reader {
         let device = tensor.device();
         match tensor.try_into_data() {
             Ok(data) => {
-                self.tensors.insert(self.path.path(), data);
+                let path = self.path.path();
+                if self.tensors.insert(path.clone(), data).is_some() {
+                    self.error.get_or_insert(TrainError::SharedPath { path });
+                }
             }
             Err(error) => {
                 let (device, reason) = (format!("{device:?}"), error.to_string());

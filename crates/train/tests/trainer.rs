@@ -3,11 +3,11 @@
 
 use burn::backend::Autodiff;
 use burn::lr_scheduler::LrScheduler;
-use burn::module::{Module, Param};
+use burn::module::{AutodiffModule, Module, ModuleMapper, ModuleVisitor, Param};
 use burn::nn::{BatchNorm, BatchNormConfig};
 use burn::optim::{GradientsParams, SgdConfig};
 use burn::tensor::Tensor;
-use burn::tensor::backend::Backend;
+use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn_flex::{Flex, FlexDevice};
 use burn_virtual_backend::VirtualBackend;
 use burn_virtual_train::{
@@ -249,4 +249,119 @@ fn freezing_is_refused_when_there_is_nothing_to_freeze() {
         let error = nodes.freeze_statistics(path).unwrap_err();
         assert!(error.to_string().contains(path), "{error}");
     }
+}
+
+#[test]
+fn losses_of_more_than_one_value_are_refused() {
+    let mut model = pair();
+    let mut nodes = VirtualNodes::new(2).start(&mut model).unwrap();
+    let error = nodes
+        .backward_batch(
+            &model,
+            &rows([[1.0, 1.0], [1.0, 1.0]]),
+            |model: &Pair<B>, micro| LossSum {
+                weight: 1.0,
+                sum: Tensor::cat(
+                    vec![loss(model, micro.clone()).sum, loss(model, micro).sum],
+                    0,
+                ),
+            },
+        )
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("expected 1 value, got 2"),
+        "{error}"
+    );
+}
+
+#[test]
+fn steps_are_skipped_when_the_weights_overflow() {
+    let mut model = pair();
+    let mut nodes = VirtualNodes::new(2).start(&mut model).unwrap();
+    let out = nodes
+        .backward_batch(&model, &rows([[1.0, 1.0], [1.0, 1.0]]), |model, micro| {
+            LossSum {
+                weight: 1.5e308,
+                ..loss(model, micro)
+            }
+        })
+        .unwrap();
+    assert!(
+        matches!(out.skipped, Some(Skipped::NotFinite { .. })),
+        "{out:?}"
+    );
+    assert!(out.grads.is_empty());
+}
+
+#[test]
+fn too_many_virtual_nodes_are_refused() {
+    let error = VirtualNodes::new(1 << 40)
+        .start::<B, _>(&mut pair())
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("expected at most 1048576"),
+        "{error}"
+    );
+}
+
+/// A hand-written module that gives both of its parameters one path.
+#[derive(Clone, Debug)]
+struct Nameless<B: Backend>(Pair<B>);
+
+impl<B: Backend> Module<B> for Nameless<B> {
+    type Record = <Pair<B> as Module<B>>::Record;
+
+    fn collect_devices(&self, devices: Vec<B::Device>) -> Vec<B::Device> {
+        self.0.collect_devices(devices)
+    }
+
+    fn fork(self, device: &B::Device) -> Self {
+        Self(self.0.fork(device))
+    }
+
+    fn to_device(self, device: &B::Device) -> Self {
+        Self(self.0.to_device(device))
+    }
+
+    fn visit<V: ModuleVisitor<B>>(&self, visitor: &mut V) {
+        visitor.visit_float(&self.0.first);
+        visitor.visit_float(&self.0.second);
+    }
+
+    fn map<M: ModuleMapper<B>>(self, mapper: &mut M) -> Self {
+        let Pair { first, second } = self.0;
+        Self(Pair {
+            first: mapper.map_float(first),
+            second: mapper.map_float(second),
+        })
+    }
+
+    fn load_record(self, record: Self::Record) -> Self {
+        Self(self.0.load_record(record))
+    }
+
+    fn into_record(self) -> Self::Record {
+        self.0.into_record()
+    }
+}
+
+impl<B: AutodiffBackend> AutodiffModule<B> for Nameless<B> {
+    type InnerModule = Nameless<B::InnerBackend>;
+
+    fn valid(&self) -> Self::InnerModule {
+        Nameless(self.0.valid())
+    }
+
+    fn from_inner(module: Self::InnerModule) -> Self {
+        Self(Pair::from_inner(module.0))
+    }
+}
+
+#[test]
+fn modules_that_give_two_parameters_one_path_are_refused() {
+    let mut model = Nameless(pair());
+    let error = VirtualNodes::new(2).start::<B, _>(&mut model).unwrap_err();
+    assert!(matches!(error, TrainError::SharedPath { .. }), "{error}");
+    let error = WeightsHash::of(&model).unwrap_err();
+    assert!(matches!(error, TrainError::SharedPath { .. }), "{error}");
 }
