@@ -43,7 +43,6 @@ impl RankMemory {
 pub(crate) struct NodeMemory {
     meter: Option<Meter>,
     at_start: usize,
-    after_forward: usize,
     activations: usize,
     peak: usize,
 }
@@ -81,8 +80,8 @@ impl NodeMemory {
     pub(crate) fn after_forward(&mut self) {
         if let Some(meter) = &self.meter {
             // A tensor that user code kept from an earlier virtual node may have gone since.
-            self.after_forward = meter.live().saturating_sub(self.at_start);
-            self.activations = self.activations.max(self.after_forward);
+            let after_forward = meter.live().saturating_sub(self.at_start);
+            self.activations = self.activations.max(after_forward);
             self.peak = self.peak.max(meter.peak());
         }
     }
