@@ -42,11 +42,13 @@ pub mod backend {
 
 /// Training on virtual nodes: the session, its step, losses and running statistics.
 pub mod nodes {
+    #[cfg(feature = "burn-train")]
+    pub use burn_virtual_train::learner;
     pub use burn_virtual_train::{
-        CrossEntropy, DefaultDevice, IntoLossSum, LossError, LossSum, NodeError, RankMemory,
-        Session, Skipped, SplitBatch, StepOutput, StepReport, TrainError, Trainer, VirtualAutodiff,
-        VirtualNodes, WeightsHash, binary_cross_entropy_sum, cross_entropy_sum, id_of_path,
-        squared_error_sum,
+        CrossEntropy, DefaultDevice, IntoLossSum, JoinBatch, LossError, LossSum, NodeError,
+        Predictor, RankMemory, Session, Skipped, SplitBatch, StepOutput, StepReport, Task,
+        TaskBatcher, TrainError, Trainer, ValidModel, VirtualAutodiff, VirtualNodes, WeightsHash,
+        binary_cross_entropy_sum, cross_entropy_sum, id_of_path, squared_error_sum,
     };
 }
 

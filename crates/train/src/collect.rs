@@ -5,21 +5,21 @@ use burn::tensor::{Tensor, TensorPrimitive};
 use burn_virtual_backend::Virtual;
 use burn_virtual_plan::Partial;
 
-use crate::gradients::Taken;
 use crate::inventory::{Frame, Inventory};
+use crate::pass::Gradients;
 use crate::walk::{Look, Replace};
 use crate::{NodeError, VirtualAutodiff};
 
 /// Copies the gradients of one replica into its leaf.
-pub(crate) struct GradientCollector<'a, B: VirtualAutodiff> {
+pub(crate) struct GradientCollector<'a, G> {
     pub(crate) inventory: &'a Inventory,
     pub(crate) frame: &'a Frame,
     pub(crate) require_all: bool,
-    pub(crate) taken: Taken<B>,
+    pub(crate) gradients: G,
     pub(crate) leaf: &'a mut Partial,
 }
 
-impl<B: VirtualAutodiff> Look<B> for GradientCollector<'_, B> {
+impl<B: VirtualAutodiff, G: Gradients<B>> Look<B> for GradientCollector<'_, G> {
     type Error = NodeError;
 
     fn look<const D: usize>(
@@ -31,7 +31,7 @@ impl<B: VirtualAutodiff> Look<B> for GradientCollector<'_, B> {
             return Ok(());
         };
         let path = || self.inventory.entries[index].path.clone();
-        let Some(gradient) = self.taken.remove(param) else {
+        let Some(gradient) = self.gradients.remove(param) else {
             return if self.require_all {
                 Err(NodeError::NoGradient { path: path() })
             } else {

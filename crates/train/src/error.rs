@@ -138,6 +138,24 @@ pub enum TrainError {
         source: NodeError,
     },
 
+    /// The results of the micro-batches don't fit together.
+    #[error("batch {batch}: putting the results of the virtual nodes together: {source}")]
+    Join {
+        /// The batch, from 0.
+        batch: u64,
+        /// What happened.
+        source: NodeError,
+    },
+
+    /// A task has to give one prediction per item.
+    #[error("the task gave {got} predictions for {expected} items")]
+    Predictions {
+        /// The number of items.
+        expected: usize,
+        /// The number of predictions.
+        got: usize,
+    },
+
     /// The ranks could not combine their parts.
     #[error(transparent)]
     Collective(#[from] CollectiveError),

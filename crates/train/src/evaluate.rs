@@ -2,12 +2,11 @@
 
 use burn::data::dataloader::batcher::Batcher;
 use burn::module::{AutodiffModule, Module};
-use burn_virtual_backend::{Scope, enter};
 use burn_virtual_plan::{BatchSplit, Layout, Partial};
 
 use crate::batch::Items;
+use crate::inference::ForwardJob;
 use crate::ranks::Round;
-use crate::replica::guarded;
 use crate::{Session, SplitBatch, TrainError, VirtualAutodiff};
 
 impl<B: VirtualAutodiff> Session<B> {
@@ -54,21 +53,21 @@ impl<B: VirtualAutodiff> Session<B> {
         F: Fn(&M::InnerModule, S::Micro) -> [f64; N] + Sync,
     {
         let split = BatchSplit::new(batch.samples()?, self.settings.count)?;
-        let (seed, step) = (self.settings.seed, self.applied);
+        let job = ForwardJob {
+            seed: self.settings.seed,
+            step: self.applied,
+            batch,
+        };
         let round = Round {
-            step,
+            step: self.applied,
             layout: &Layout::new([], N, 0),
             split: &split,
             leaf: |(model, device): &mut (M::InnerModule, B::Device),
                    node,
                    samples,
                    mut leaf: Partial| {
-                let _scope = enter(Scope::Evaluation {
-                    seed,
-                    step,
-                    node: node as u64,
-                });
-                let sums = guarded(|| Ok(score(model, batch.micro(samples, device))))?;
+                let run = |micro| score(model, micro);
+                let sums = job.run::<B::InnerBackend, _>(node, samples, device, run)?;
                 leaf.sums_mut().copy_from_slice(&sums);
                 Ok(leaf)
             },
@@ -84,5 +83,39 @@ impl<B: VirtualAutodiff> Session<B> {
             totals.copy_from_slice(root.sums());
         }
         Ok(totals)
+    }
+
+    /// Runs a model without autodiff on every virtual node that has samples: the results, in order.
+    #[cfg(feature = "burn-train")]
+    pub(crate) fn forward<M, S, F, R>(
+        &mut self,
+        model: &M,
+        batch: &S,
+        forward: &F,
+    ) -> Result<Vec<R>, TrainError>
+    where
+        M: Module<B::InnerBackend>,
+        S: SplitBatch<B::InnerBackend>,
+        F: Fn(&M, S::Micro) -> R + Sync,
+        R: Send,
+    {
+        use crate::inference::{Worker, forward_round};
+
+        let split = self.split(batch)?;
+        let job = ForwardJob {
+            seed: self.settings.seed,
+            step: self.applied,
+            batch,
+        };
+        let devices = &self.settings.devices;
+        let copy = |device| model.clone().to_device(device);
+        let mut models: Vec<_> = devices.iter().map(copy).collect();
+        let workers = models.iter_mut().zip(devices);
+        let workers = workers
+            .map(|(model, device)| Worker::<B::InnerBackend, _, _>::new(model, device, None))
+            .collect();
+        let workers = forward_round(&mut self.ranks, &job, &split, workers, forward)?;
+        let results = workers.into_iter().flat_map(|worker| worker.results);
+        Ok(results.collect())
     }
 }

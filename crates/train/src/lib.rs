@@ -36,32 +36,47 @@ mod collect;
 mod error;
 mod evaluate;
 mod gradients;
+mod inference;
 mod inventory;
+mod join;
+#[cfg(feature = "burn-train")]
+pub mod learner;
 mod loss;
 mod memory;
 mod names;
+mod pass;
+mod placing;
+mod predictor;
 mod ranks;
 mod replica;
 mod root;
 mod session;
 mod settings;
+mod task;
+mod task_steps;
+mod tensors;
 mod trainer;
 mod walk;
 mod weights;
+mod weights_file;
 
 pub use batch::SplitBatch;
 pub use error::{LossError, NodeError, TrainError};
+pub use join::JoinBatch;
 pub use loss::{
     CrossEntropy, IntoLossSum, LossSum, binary_cross_entropy_sum, cross_entropy_sum,
     squared_error_sum,
 };
 pub use memory::RankMemory;
 pub use names::id_of_path;
+pub use predictor::Predictor;
 pub use root::Skipped;
 pub use session::{Session, StepOutput};
 pub use settings::{DefaultDevice, VirtualNodes};
+pub use task::{Task, TaskBatcher, ValidModel};
 pub use trainer::{StepReport, Trainer};
 pub use weights::WeightsHash;
+pub use weights_file::{WeightsError, load_weights, read_weights_metadata, save_weights};
 
 use burn::tensor::backend::AutodiffBackend;
 use burn_virtual_backend::Virtual;

@@ -86,6 +86,12 @@ impl NodeMemory {
         }
     }
 
+    /// After a forward pass without gradients. What is kept along the way goes as soon as it is used,
+    /// so it is the peak that counts, not what is alive at the end.
+    pub(crate) fn after_forward_only(&mut self) {
+        self.after_backward(0);
+    }
+
     /// The meter can't tell a gradient from an activation. At its peak the backward pass holds at
     /// most one whole gradient, so what exceeds that is activations; a lower bound, beside the exact
     /// figure at the end of the forward pass.

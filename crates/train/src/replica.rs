@@ -5,26 +5,34 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use burn::module::AutodiffModule;
-use burn::tensor::Tensor;
-use burn::tensor::backend::Backend;
 use burn_virtual_backend::{Scope, enter};
-use burn_virtual_plan::Partial;
+use burn_virtual_plan::{Partial, kernel};
 
 use crate::collect::{GradientCollector, StatisticCollector, StatisticMarker};
-use crate::gradients::{self, Taken};
 use crate::inventory::{Frame, Inventory};
 use crate::memory::NodeMemory;
-use crate::{IntoLossSum, LossSum, NodeError, SplitBatch, VirtualAutodiff, walk};
+use crate::pass::{Gradients, Pass, Passed};
+use crate::{NodeError, SplitBatch, VirtualAutodiff, walk};
 
 /// What every virtual node of a step shares.
-pub(crate) struct StepJob<'a, S, F> {
+pub(crate) struct StepJob<'a, S, P> {
     pub(crate) inventory: &'a Inventory,
     pub(crate) frame: &'a Frame,
     pub(crate) seed: u64,
     pub(crate) step: u64,
     pub(crate) batch: &'a S,
-    pub(crate) loss: &'a F,
+    pub(crate) pass: &'a P,
     pub(crate) require_all_gradients: bool,
+}
+
+/// A virtual node's turn that is over.
+#[cfg_attr(
+    not(feature = "burn-train"),
+    expect(dead_code, reason = "only a model's own step has an output")
+)]
+pub(crate) struct Done<O> {
+    pub(crate) weight: f64,
+    pub(crate) output: O,
 }
 
 /// A rank's own copy of the model: what its virtual nodes make their replicas from.
@@ -52,86 +60,89 @@ impl<B: VirtualAutodiff, M: AutodiffModule<B>> Master<B, M> {
         }
     }
 
-    /// Runs one virtual node and fills its leaf. `range` is not empty.
-    pub(crate) fn run<S, F, L>(
+    /// Runs one virtual node and fills its leaf; returns it with the output of the pass. `range` is
+    /// not empty.
+    pub(crate) fn run<S, P>(
         &self,
-        job: &StepJob<'_, S, F>,
+        job: &StepJob<'_, S, P>,
         node: usize,
         range: Range<usize>,
         mut leaf: Partial,
         memory: &mut NodeMemory,
-    ) -> Result<Partial, NodeError>
+    ) -> Result<(Partial, Done<P::Output>), NodeError>
     where
         S: SplitBatch<B>,
-        F: Fn(&M, S::Micro) -> L,
-        L: IntoLossSum<B>,
+        P: Pass<B, M, S::Micro>,
     {
         let _scope = enter(Scope::Node {
             seed: job.seed,
             step: job.step,
             node: node as u64,
         });
-        let samples = range.len();
-        guarded(|| self.passes(job, range, samples, &mut leaf, memory))?;
+        let done = guarded(|| self.passes(job, range, &mut leaf, memory))?;
         if !job.frame.is_finite(&leaf) {
             leaf.flags_mut().set(job.frame.not_finite(node));
         }
-        Ok(leaf)
+        Ok((leaf, done))
     }
 
-    fn passes<S, F, L>(
+    fn passes<S, P>(
         &self,
-        job: &StepJob<'_, S, F>,
+        job: &StepJob<'_, S, P>,
         range: Range<usize>,
-        samples: usize,
         leaf: &mut Partial,
         memory: &mut NodeMemory,
-    ) -> Result<(), NodeError>
+    ) -> Result<Done<P::Output>, NodeError>
     where
         S: SplitBatch<B>,
-        F: Fn(&M, S::Micro) -> L,
-        L: IntoLossSum<B>,
+        P: Pass<B, M, S::Micro>,
     {
+        let samples = range.len();
         memory.start();
-        let replica = gradients::marked::<B, M>(M::from_inner(self.model.valid()));
+        let replica = job.pass.prepare(M::from_inner(self.model.valid()));
         let micro = job.batch.micro(range, &self.device);
-        let LossSum { sum, weight } = (job.loss)(&replica, micro).into_loss_sum()?;
-        memory.after_forward();
-        if !(weight.is_finite() && weight >= 0.0) {
-            return Err(NodeError::Weight(weight));
-        }
+        let Passed {
+            loss,
+            weight,
+            gradients,
+            factor,
+            output,
+        } = job.pass.run(&replica, micro, memory)?;
+        memory.after_backward(job.frame.gradient_bytes());
         leaf.sums_mut()[Frame::SAMPLES] = samples as f64;
-        if weight > 0.0 {
-            leaf.sums_mut()[Frame::LOSS] = scalar(&sum)?;
+        if let Some(gradients) = gradients.filter(|_| weight > 0.0) {
+            leaf.sums_mut()[Frame::LOSS] = loss;
             leaf.sums_mut()[Frame::WEIGHT] = weight;
-            let taken = gradients::backward(sum);
-            memory.after_backward(job.frame.gradient_bytes());
-            self.take_gradients(job, &replica, taken, leaf)?;
+            self.take_gradients(job, &replica, gradients, leaf)?;
+            if let Some(factor) = factor {
+                kernel::scale(leaf.values_mut(), factor);
+            }
         }
-        self.take_statistics(job, &replica, samples, leaf)
+        self.take_statistics(job, &replica, samples, leaf)?;
+        Ok(Done { weight, output })
     }
 
-    fn take_gradients<S, F>(
+    fn take_gradients<S, P, G: Gradients<B>>(
         &self,
-        job: &StepJob<'_, S, F>,
+        job: &StepJob<'_, S, P>,
         replica: &M,
-        taken: Taken<B>,
+        gradients: G,
         leaf: &mut Partial,
     ) -> Result<(), NodeError> {
         let mut collector = GradientCollector {
             inventory: job.inventory,
             frame: job.frame,
             require_all: job.require_all_gradients,
-            taken,
+            gradients,
             leaf,
         };
         walk::look(replica, &mut collector)?;
         Ok(())
     }
 
-    fn take_statistics<S, F>(
+    fn take_statistics<S, P>(
         &self,
-        job: &StepJob<'_, S, F>,
+        job: &StepJob<'_, S, P>,
         replica: &M,
         samples: usize,
         leaf: &mut Partial,
@@ -155,25 +166,6 @@ impl<B: VirtualAutodiff, M: AutodiffModule<B>> Master<B, M> {
 pub(crate) fn guarded<T>(run: impl FnOnce() -> Result<T, NodeError>) -> Result<T, NodeError> {
     catch_unwind(AssertUnwindSafe(run))
         .unwrap_or_else(|panic| Err(NodeError::Panicked(message(&*panic))))
-}
-
-fn scalar<B: Backend>(sum: &Tensor<B, 1>) -> Result<f64, NodeError> {
-    let read = |reason: String| NodeError::Read {
-        what: "the loss".to_owned(),
-        reason,
-    };
-    let data = sum
-        .clone()
-        .try_into_data()
-        .map_err(|error| read(error.to_string()))?;
-    let mut values = data.iter::<f64>();
-    match (values.next(), values.next()) {
-        (Some(value), None) => Ok(value),
-        _ => Err(read(format!(
-            "expected 1 value, got {}",
-            data.num_elements()
-        ))),
-    }
 }
 
 pub(crate) fn message(panic: &(dyn Any + Send)) -> String {

@@ -1,22 +1,24 @@
 //! A running job: the step, resizing, and evaluation.
 
+use std::fmt;
 use std::time::Instant;
 
 use burn::data::dataloader::batcher::Batcher;
-use burn::module::AutodiffModule;
+use burn::module::{AutodiffModule, Module};
 use burn::optim::GradientsParams;
-use burn_virtual_backend::{Meter, Probe, Virtual, probe};
-use burn_virtual_collective::Options;
+use burn::tensor::backend::Backend;
+use burn_virtual_backend::{Meter, Probe};
 use burn_virtual_plan::{BatchSplit, Partial, Placement};
 
 use crate::batch::Items;
 use crate::inventory::{Frame, Inventory};
 use crate::memory::NodeMemory;
 use crate::names::assign_ids;
+use crate::pass::{LossPass, Pass};
+use crate::placing::{options, placement, same_probe};
 use crate::ranks::{Ranks, Round, Turn};
-use crate::replica::{Master, StepJob};
+use crate::replica::{Done, Master, StepJob};
 use crate::root::Root;
-use crate::settings::placement;
 use crate::{
     IntoLossSum, RankMemory, Skipped, SplitBatch, TrainError, VirtualAutodiff, VirtualNodes,
 };
@@ -42,15 +44,22 @@ pub struct StepOutput {
 }
 
 /// What a rank has of its own in a step.
-struct RankState<M> {
+struct RankState<M, O> {
     master: M,
     memory: NodeMemory,
-    /// Virtual nodes that ran, and how long each took.
-    seconds: Vec<(usize, f64)>,
+    /// Virtual nodes that ran, how long each took, and what it came to.
+    done: Vec<(usize, f64, Done<O>)>,
+}
+
+/// What the virtual nodes came to together.
+struct Combined<O> {
+    root: Option<Partial>,
+    seconds: Vec<f64>,
+    /// In the order of the virtual nodes; none for one that was not run.
+    done: Vec<Done<O>>,
 }
 
 /// A job that was started with [`VirtualNodes::start`].
-#[derive(Debug)]
 pub struct Session<B: VirtualAutodiff> {
     pub(crate) settings: VirtualNodes<Vec<B::Device>>,
     pub(crate) ranks: Ranks,
@@ -70,7 +79,7 @@ impl<B: VirtualAutodiff> Session<B> {
         settings.check()?;
         let ranks = settings.devices.len();
         let placement = placement(settings.count, ranks, settings.shares.as_deref())?;
-        let probe = same_probe::<B>(&settings.devices, None, settings.allow_drift)?;
+        let probe = same_probe::<B::InnerBackend>(&settings.devices, None, settings.allow_drift)?;
         let inventory = adopt(settings.seed, model)?;
         let ranks = Ranks::new(placement, options(&settings));
         let mut session = Self {
@@ -91,7 +100,7 @@ impl<B: VirtualAutodiff> Session<B> {
     ///
     /// # Errors
     /// [`TrainError::DuplicateParameter`] for one id at two paths; the model is then unchanged.
-    pub fn adopt<M: AutodiffModule<B>>(&mut self, model: &mut M) -> Result<(), TrainError> {
+    pub fn adopt<M: Module<B>>(&mut self, model: &mut M) -> Result<(), TrainError> {
         self.inventory = adopt(self.settings.seed, model)?;
         for path in &self.frozen {
             self.inventory.freeze_statistics(path);
@@ -150,7 +159,8 @@ impl<B: VirtualAutodiff> Session<B> {
         shares: Option<Vec<usize>>,
     ) -> Result<(), TrainError> {
         let placement = placement(self.settings.count, devices.len(), shares.as_deref())?;
-        let probe = same_probe::<B>(&devices, Some(self.probe), self.settings.allow_drift)?;
+        let probe =
+            same_probe::<B::InnerBackend>(&devices, Some(self.probe), self.settings.allow_drift)?;
         self.ranks = Ranks::new(placement, options(&self.settings));
         self.probe = probe;
         self.settings.devices = devices;
@@ -212,11 +222,28 @@ impl<B: VirtualAutodiff> Session<B> {
         F: Fn(&M, S::Micro) -> L + Sync,
         L: IntoLossSum<B>,
     {
+        let (output, _) = self.step(model, batch, &LossPass(loss))?;
+        Ok(output)
+    }
+
+    /// A step with any kind of pass: also returns what each of them handed back, in the order of the
+    /// virtual nodes that ran.
+    pub(crate) fn step<M, S, P>(
+        &mut self,
+        model: &M,
+        batch: &S,
+        pass: &P,
+    ) -> Result<(StepOutput, Vec<Done<P::Output>>), TrainError>
+    where
+        M: AutodiffModule<B>,
+        S: SplitBatch<B>,
+        P: Pass<B, M, S::Micro>,
+    {
         let split = self.split(batch)?;
         let trained = self.inventory.trained(model)?;
         let frame = Frame::new(&self.inventory, &trained, self.settings.count);
-        let (combined, seconds) = self.run_step(model, batch, &split, &frame, &loss)?;
-        let root = Root::new(&frame, combined, &self.settings);
+        let combined = self.combine(model, batch, &split, &frame, pass)?;
+        let root = Root::new(&frame, combined.root, &self.settings);
         // The upload may fail; what changes the model and the session comes after it.
         let grads = root.gradients(model);
         self.remember_upload();
@@ -224,29 +251,29 @@ impl<B: VirtualAutodiff> Session<B> {
         if root.skipped.is_none() {
             self.applied += 1;
         }
-        Ok(StepOutput {
+        let output = StepOutput {
             grads,
             loss: root.loss,
             weight: root.weight,
             norm: root.norm,
-            seconds,
+            seconds: combined.seconds,
             skipped: root.skipped,
-        })
+        };
+        Ok((output, combined.done))
     }
 
-    fn run_step<M, S, F, L>(
+    fn combine<M, S, P>(
         &mut self,
         model: &M,
         batch: &S,
         split: &BatchSplit,
         frame: &Frame,
-        loss: &F,
-    ) -> Result<(Option<Partial>, Vec<f64>), TrainError>
+        pass: &P,
+    ) -> Result<Combined<P::Output>, TrainError>
     where
         M: AutodiffModule<B>,
         S: SplitBatch<B>,
-        F: Fn(&M, S::Micro) -> L + Sync,
-        L: IntoLossSum<B>,
+        P: Pass<B, M, S::Micro>,
     {
         let resident = Meter::current().map(|meter| meter.live());
         let job = StepJob {
@@ -255,7 +282,7 @@ impl<B: VirtualAutodiff> Session<B> {
             seed: self.settings.seed,
             step: self.applied,
             batch,
-            loss,
+            pass,
             require_all_gradients: self.settings.require_all_gradients,
         };
         let states = self
@@ -270,7 +297,7 @@ impl<B: VirtualAutodiff> Session<B> {
                 RankState {
                     master,
                     memory,
-                    seconds: Vec::new(),
+                    done: Vec::new(),
                 }
             })
             .collect();
@@ -278,13 +305,14 @@ impl<B: VirtualAutodiff> Session<B> {
             step: self.applied,
             layout: &frame.layout,
             split,
-            leaf: |state: &mut RankState<Master<B, M>>, node, samples, buffer| {
+            leaf: |state: &mut RankState<Master<B, M>, P::Output>, node, samples, buffer| {
                 let _listening = state.memory.listen();
                 let start = Instant::now();
-                let leaf = state
-                    .master
-                    .run(&job, node, samples, buffer, &mut state.memory)?;
-                state.seconds.push((node, start.elapsed().as_secs_f64()));
+                let (leaf, done) =
+                    state
+                        .master
+                        .run(&job, node, samples, buffer, &mut state.memory)?;
+                state.done.push((node, start.elapsed().as_secs_f64(), done));
                 Ok(leaf)
             },
         };
@@ -292,21 +320,34 @@ impl<B: VirtualAutodiff> Session<B> {
         if let Some(resident) = resident {
             self.remember(resident, frame, &turns);
         }
+        let root = turns.first_mut().and_then(|turn| turn.root.take());
         let mut seconds = vec![0.0; self.settings.count];
-        for (node, took) in turns.iter().flat_map(|turn| &turn.state.seconds) {
-            seconds[*node] = *took;
-        }
-        Ok((turns.first_mut().and_then(|turn| turn.root.take()), seconds))
+        let done = turns
+            .into_iter()
+            .flat_map(|turn| turn.state.done)
+            .map(|(node, took, done)| {
+                seconds[node] = took;
+                done
+            })
+            .collect();
+        Ok(Combined {
+            root,
+            seconds,
+            done,
+        })
     }
 
-    fn split<S: SplitBatch<B>>(&self, batch: &S) -> Result<BatchSplit, TrainError> {
+    pub(crate) fn split<A: Backend, S: SplitBatch<A>>(
+        &self,
+        batch: &S,
+    ) -> Result<BatchSplit, TrainError> {
         match batch.samples()? {
             0 => Err(TrainError::EmptyBatch),
             samples => Ok(BatchSplit::new(samples, self.settings.count)?),
         }
     }
 
-    fn remember<M>(&mut self, resident: usize, frame: &Frame, turns: &[Turn<RankState<M>>]) {
+    fn remember<M, O>(&mut self, resident: usize, frame: &Frame, turns: &[Turn<RankState<M, O>>]) {
         let parameters = self.inventory.bytes();
         let partial = frame.gradient_bytes() + frame.layout.sums() * size_of::<f64>();
         for (memory, turn) in self.memory.iter_mut().zip(turns) {
@@ -363,53 +404,22 @@ impl<B: VirtualAutodiff> Session<B> {
     }
 }
 
+impl<B: VirtualAutodiff> fmt::Debug for Session<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("settings", &self.settings)
+            .field("placement", self.ranks.placement())
+            .field("probe", &self.probe)
+            .field("applied_steps", &self.applied)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Names the model's parameters; initial values that are still to be drawn come from the seed.
-fn adopt<B: VirtualAutodiff, M: AutodiffModule<B>>(
+fn adopt<B: VirtualAutodiff, M: Module<B>>(
     seed: u64,
     model: &mut M,
 ) -> Result<Inventory, TrainError> {
     assign_ids(seed, model)?;
     Inventory::take(model)
-}
-
-fn options<D>(settings: &VirtualNodes<D>) -> Options {
-    Options {
-        timeout: settings.timeout,
-        first_timeout: settings.first_timeout,
-        ..Options::default()
-    }
-}
-
-/// The probe that all devices have in common, and with the job so far. Equal devices are probed
-/// once.
-fn same_probe<B: VirtualAutodiff>(
-    devices: &[B::Device],
-    before: Option<Probe>,
-    allow_drift: bool,
-) -> Result<Probe, TrainError> {
-    let mut known: Vec<(&B::Device, Probe)> = Vec::new();
-    for (rank, device) in devices.iter().enumerate() {
-        if known.iter().any(|(other, _)| *other == device) {
-            continue;
-        }
-        let got = probe::<<B::InnerBackend as Virtual>::Inner>(device).map_err(|error| {
-            TrainError::Device {
-                device: format!("{device:?}"),
-                reason: error.to_string(),
-            }
-        })?;
-        let expected = before
-            .or(known.first().map(|(_, probe)| *probe))
-            .unwrap_or(got);
-        if got != expected && !allow_drift {
-            return Err(TrainError::Drift {
-                rank,
-                expected,
-                got,
-            });
-        }
-        known.push((device, got));
-    }
-    let first = known.first().map(|(_, probe)| *probe);
-    Ok(first.ok_or(burn_virtual_plan::PlanError::NoRanks)?)
 }

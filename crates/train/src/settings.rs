@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use burn::module::AutodiffModule;
-use burn_virtual_plan::Placement;
+use burn::module::{AutodiffModule, Module};
+use burn_virtual_backend::Virtual;
 
-use crate::{Session, TrainError, VirtualAutodiff};
+use crate::{Predictor, Session, TrainError, VirtualAutodiff};
 
 /// A step visits every virtual node, the empty ones too, and keeps a flag for each.
 const MOST_VIRTUAL_NODES: usize = 1 << 20;
@@ -149,6 +149,17 @@ impl VirtualNodes<DefaultDevice> {
     ) -> Result<Session<B>, TrainError> {
         self.devices([B::Device::default()]).start(model)
     }
+
+    /// Makes a model ready for inference: see [`VirtualNodes::predictor`] with devices.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn predictor<B: Virtual, M: Module<B>>(
+        self,
+        model: M,
+    ) -> Result<Predictor<B, M>, TrainError> {
+        self.devices([B::Device::default()]).predictor(model)
+    }
 }
 
 impl<D> VirtualNodes<Vec<D>> {
@@ -171,20 +182,19 @@ impl<D> VirtualNodes<Vec<D>> {
     ) -> Result<Session<B>, TrainError> {
         Session::start(self, model)
     }
-}
 
-/// The placement that the settings ask for.
-pub(crate) fn placement(
-    virtual_nodes: usize,
-    ranks: usize,
-    shares: Option<&[usize]>,
-) -> Result<Placement, TrainError> {
-    match shares {
-        Some(shares) if shares.len() != ranks => Err(TrainError::Shares {
-            expected: ranks,
-            got: shares.len(),
-        }),
-        Some(shares) => Ok(Placement::explicit(virtual_nodes, shares)?),
-        None => Ok(Placement::even(virtual_nodes, ranks)?),
+    /// Makes a model ready for inference on virtual nodes: copies it to every device. It is a model
+    /// without autodiff; of one that was trained, [`AutodiffModule::valid`].
+    ///
+    /// Of the settings, those of training (clipping, required gradients) don't matter. Parameters
+    /// that were never used are drawn from the seed, as at the start of a training job.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn predictor<B: Virtual<Device = D>, M: Module<B>>(
+        self,
+        model: M,
+    ) -> Result<Predictor<B, M>, TrainError> {
+        Predictor::start(self, model)
     }
 }

@@ -139,12 +139,69 @@ where
         })
     }
 
+    /// Scores the model as it is now: see [`Session::evaluate`].
+    ///
+    /// # Errors
+    /// As there, and [`TrainError::ModelLost`].
+    pub fn evaluate<I, T, Micro, F, const N: usize>(
+        &mut self,
+        items: &[I],
+        batcher: &T,
+        score: F,
+    ) -> Result<[f64; N], TrainError>
+    where
+        M::InnerModule: Send,
+        I: Clone + Sync,
+        T: Batcher<B::InnerBackend, I, Micro>,
+        F: Fn(&M::InnerModule, Micro) -> [f64; N] + Sync,
+    {
+        self.evaluate_batch(&Items::new(items, batcher), score)
+    }
+
+    /// [`evaluate`](Self::evaluate) on a batch that is ready: see [`Session::evaluate_batch`].
+    ///
+    /// # Errors
+    /// As there, and [`TrainError::ModelLost`].
+    pub fn evaluate_batch<Batch, F, const N: usize>(
+        &mut self,
+        batch: &Batch,
+        score: F,
+    ) -> Result<[f64; N], TrainError>
+    where
+        M::InnerModule: Send,
+        Batch: SplitBatch<B::InnerBackend>,
+        F: Fn(&M::InnerModule, Batch::Micro) -> [f64; N] + Sync,
+    {
+        let model = self.model.as_ref().ok_or(TrainError::ModelLost)?;
+        self.nodes.evaluate_batch(model, batch, score)
+    }
+
+    /// Changes the model by something other than a step: loading a record, say, or freezing a layer.
+    /// Its parameters are named again, as by [`Session::adopt`].
+    ///
+    /// # Errors
+    /// As there, and [`TrainError::ModelLost`]; the trainer then keeps the model that it had.
+    pub fn map_model(&mut self, change: impl FnOnce(M) -> M) -> Result<(), TrainError> {
+        let mut changed = change(self.model()?.clone());
+        self.nodes.adopt(&mut changed)?;
+        self.model = Some(changed);
+        Ok(())
+    }
+
     /// The model as it is now.
     ///
     /// # Errors
     /// [`TrainError::ModelLost`] if the optimizer panicked in an earlier step.
     pub fn model(&self) -> Result<&M, TrainError> {
         self.model.as_ref().ok_or(TrainError::ModelLost)
+    }
+
+    /// The model as it is now, without autodiff.
+    ///
+    /// # Errors
+    /// As [`model`](Self::model).
+    pub fn valid(&self) -> Result<M::InnerModule, TrainError> {
+        Ok(self.model()?.valid())
     }
 
     /// The session, to look at or to resize.

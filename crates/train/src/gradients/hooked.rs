@@ -12,6 +12,7 @@ use burn::tensor::{Tensor, TensorPrimitive};
 use burn_virtual_backend::{GradientHook, hook};
 
 use crate::VirtualAutodiff;
+use crate::pass::Gradients;
 
 type Finished = HashMap<DistributedParamId, Box<dyn Any + Send>>;
 
@@ -38,12 +39,10 @@ pub(crate) fn backward<B: VirtualAutodiff>(sum: Tensor<B, 1>) -> Taken<B> {
     }
 }
 
-impl<B: VirtualAutodiff> Taken<B> {
-    /// Takes the gradient of a parameter of the replica, if it has one.
-    ///
+impl<B: VirtualAutodiff> Gradients<B> for Taken<B> {
     /// The mark for the hook is gone after the first backward pass on a leaf. A loss that runs one
     /// of its own (for adversarial inputs, say) leaves its gradients to the container.
-    pub(crate) fn remove<const D: usize>(
+    fn remove<const D: usize>(
         &mut self,
         param: &Param<Tensor<B, D>>,
     ) -> Option<Tensor<B::InnerBackend, D>> {

@@ -4,6 +4,7 @@ use burn::module::{AutodiffModule, Param};
 use burn::tensor::Tensor;
 
 use crate::VirtualAutodiff;
+use crate::pass::Gradients;
 
 /// The gradients that the backward pass returned.
 pub(crate) struct Taken<B: VirtualAutodiff>(B::Gradients);
@@ -18,9 +19,8 @@ pub(crate) fn backward<B: VirtualAutodiff>(sum: Tensor<B, 1>) -> Taken<B> {
     Taken(sum.backward())
 }
 
-impl<B: VirtualAutodiff> Taken<B> {
-    /// Takes the gradient of a parameter of the replica, if it has one.
-    pub(crate) fn remove<const D: usize>(
+impl<B: VirtualAutodiff> Gradients<B> for Taken<B> {
+    fn remove<const D: usize>(
         &mut self,
         param: &Param<Tensor<B, D>>,
     ) -> Option<Tensor<B::InnerBackend, D>> {

@@ -1,0 +1,92 @@
+//! Virtual nodes without gradients: what evaluation and prediction share.
+
+use std::ops::Range;
+
+use burn::tensor::backend::Backend;
+use burn_virtual_backend::{Meter, Scope, enter};
+use burn_virtual_plan::{BatchSplit, Layout, Partial};
+
+use crate::memory::NodeMemory;
+use crate::ranks::{Ranks, Round};
+use crate::replica::guarded;
+use crate::{NodeError, SplitBatch, TrainError};
+
+/// What every virtual node of a forward round shares.
+pub(crate) struct ForwardJob<'a, S> {
+    pub(crate) seed: u64,
+    pub(crate) step: u64,
+    pub(crate) batch: &'a S,
+}
+
+impl<S> ForwardJob<'_, S> {
+    /// Runs user code on the samples of one virtual node. `samples` is not empty.
+    pub(crate) fn run<B: Backend, T>(
+        &self,
+        node: usize,
+        samples: Range<usize>,
+        device: &B::Device,
+        forward: impl FnOnce(S::Micro) -> T,
+    ) -> Result<T, NodeError>
+    where
+        S: SplitBatch<B>,
+    {
+        let _scope = enter(Scope::Evaluation {
+            seed: self.seed,
+            step: self.step,
+            node: node as u64,
+        });
+        guarded(|| Ok(forward(self.batch.micro(samples, device))))
+    }
+}
+
+/// A rank of a forward round: the model on its device, and what its virtual nodes came to, in order.
+pub(crate) struct Worker<'a, B: Backend, M, R> {
+    pub(crate) model: &'a mut M,
+    pub(crate) device: B::Device,
+    pub(crate) memory: NodeMemory,
+    pub(crate) results: Vec<R>,
+}
+
+impl<'a, B: Backend, M, R> Worker<'a, B, M, R> {
+    pub(crate) fn new(model: &'a mut M, device: &B::Device, meter: Option<Meter>) -> Self {
+        Self {
+            model,
+            device: device.clone(),
+            memory: NodeMemory::new(meter),
+            results: Vec::new(),
+        }
+    }
+}
+
+/// Runs `forward` on every virtual node that has samples.
+pub(crate) fn forward_round<'a, B, M, S, F, R>(
+    ranks: &mut Ranks,
+    job: &ForwardJob<'_, S>,
+    split: &BatchSplit,
+    workers: Vec<Worker<'a, B, M, R>>,
+    forward: &F,
+) -> Result<Vec<Worker<'a, B, M, R>>, TrainError>
+where
+    B: Backend,
+    M: Send,
+    S: SplitBatch<B>,
+    F: Fn(&M, S::Micro) -> R + Sync,
+    R: Send,
+{
+    let round = Round {
+        step: job.step,
+        layout: &Layout::new([], 0, 0),
+        split,
+        leaf: |worker: &mut Worker<'a, B, M, R>, node, samples, leaf: Partial| {
+            let _listening = worker.memory.listen();
+            worker.memory.start();
+            let run = |micro| forward(worker.model, micro);
+            let result = job.run::<B, _>(node, samples, &worker.device, run)?;
+            worker.memory.after_forward_only();
+            worker.results.push(result);
+            Ok(leaf)
+        },
+    };
+    let turns = ranks.run(&round, workers)?;
+    Ok(turns.into_iter().map(|turn| turn.state).collect())
+}

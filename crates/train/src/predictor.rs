@@ -1,0 +1,250 @@
+//! Inference on virtual nodes.
+
+use std::fmt;
+
+use burn::data::dataloader::batcher::Batcher;
+use burn::module::Module;
+use burn_virtual_backend::{Meter, Probe, Virtual};
+use burn_virtual_plan::{BatchSplit, Placement};
+
+use crate::batch::Items;
+use crate::inference::{ForwardJob, Worker, forward_round};
+use crate::names::assign_ids;
+use crate::placing::{options, placement, same_probe};
+use crate::ranks::Ranks;
+use crate::replica::guarded;
+use crate::walk::float_bytes;
+use crate::{JoinBatch, RankMemory, SplitBatch, TrainError, VirtualNodes};
+
+/// Runs a model on batches of any size: each is split over the virtual nodes and their devices, and
+/// the results are put together in order.
+///
+/// A device holds the model, the inputs and activations of one micro-batch, and the results of the
+/// batch so far. Like the weights of a training job, the results have the same bits for every
+/// placement: they depend on the model, the batch and the number of virtual nodes.
+///
+/// ```
+/// use burn::nn::{Linear, LinearConfig};
+/// use burn::tensor::Tensor;
+/// use burn_flex::{Flex, FlexDevice};
+/// use burn_virtual_backend::VirtualBackend;
+/// use burn_virtual_train::VirtualNodes;
+///
+/// type B = VirtualBackend<Flex>;
+///
+/// let model: Linear<B> = LinearConfig::new(2, 3).init(&FlexDevice);
+/// let mut predictor = VirtualNodes::new(4).devices([FlexDevice, FlexDevice]).predictor(model)?;
+///
+/// let inputs = Tensor::<B, 2>::ones([10, 2], &FlexDevice);
+/// let outputs = predictor.predict_batch(&inputs, |model, micro| model.forward(micro))?;
+/// assert_eq!(outputs.dims(), [10, 3]);
+/// # Ok::<(), burn_virtual_train::TrainError>(())
+/// ```
+pub struct Predictor<B: Virtual, M> {
+    settings: VirtualNodes<Vec<B::Device>>,
+    ranks: Ranks,
+    /// The model on each rank's device.
+    replicas: Vec<M>,
+    parameters: usize,
+    probe: Probe,
+    batches: u64,
+    meters: Vec<Meter>,
+    memory: Vec<RankMemory>,
+}
+
+impl<B: Virtual, M: Module<B>> Predictor<B, M> {
+    pub(crate) fn start(
+        settings: VirtualNodes<Vec<B::Device>>,
+        mut model: M,
+    ) -> Result<Self, TrainError> {
+        settings.check()?;
+        let ranks = settings.devices.len();
+        let placement = placement(settings.count, ranks, settings.shares.as_deref())?;
+        let probe = same_probe::<B>(&settings.devices, None, settings.allow_drift)?;
+        assign_ids(settings.seed, &mut model)?;
+        let replica = |device| model.clone().to_device(device);
+        Ok(Self {
+            ranks: Ranks::new(placement, options(&settings)),
+            replicas: settings.devices.iter().map(replica).collect(),
+            parameters: float_bytes(&model),
+            probe,
+            batches: 0,
+            meters: settings.devices.iter().map(|_| Meter::new()).collect(),
+            memory: vec![RankMemory::default(); ranks],
+            settings,
+        })
+    }
+
+    /// Runs the model on `items`.
+    ///
+    /// `batcher` makes each micro-batch when its virtual node's turn comes; `forward` gets the model
+    /// and that micro-batch, and returns one row or entry per sample. Virtual nodes without samples
+    /// are not run.
+    ///
+    /// # Errors
+    /// [`TrainError::EmptyBatch`] for no items, [`TrainError::Node`] where user code panicked (the
+    /// step it names is the number of the batch, from 0), [`TrainError::Join`] where the results of
+    /// the micro-batches don't fit together.
+    pub fn predict<I, T, O, F, R>(
+        &mut self,
+        items: &[I],
+        batcher: &T,
+        forward: F,
+    ) -> Result<R, TrainError>
+    where
+        I: Clone + Sync,
+        T: Batcher<B, I, O>,
+        F: Fn(&M, O) -> R + Sync,
+        R: JoinBatch + Send,
+    {
+        self.predict_batch(&Items::new(items, batcher), forward)
+    }
+
+    /// [`predict`](Self::predict) on a batch that is ready: tensors, or a [`SplitBatch`] of your own.
+    ///
+    /// # Errors
+    /// As [`predict`](Self::predict), and [`TrainError::UnequalBatch`].
+    pub fn predict_batch<S, F, R>(&mut self, batch: &S, forward: F) -> Result<R, TrainError>
+    where
+        S: SplitBatch<B>,
+        F: Fn(&M, S::Micro) -> R + Sync,
+        R: JoinBatch + Send,
+    {
+        let split = match batch.samples()? {
+            0 => return Err(TrainError::EmptyBatch),
+            samples => BatchSplit::new(samples, self.settings.count)?,
+        };
+        let resident = Meter::current().map(|meter| meter.live());
+        let results = self.run(batch, &split, &forward, resident)?;
+        self.batches += 1;
+        let mut results = results.into_iter();
+        let first = results.next().ok_or(TrainError::EmptyBatch)?;
+        guarded(|| Ok(R::join(first, results.collect()))).map_err(|source| TrainError::Join {
+            batch: self.batches - 1,
+            source,
+        })
+    }
+
+    /// Runs the model on a stream of items, `batch_size` at a time: only the items, and the results,
+    /// of one batch are held. The results come in order, one per batch; the stream ends after an
+    /// error.
+    ///
+    /// # Errors
+    /// [`TrainError::Setting`] for a batch size of 0; then, per batch, as
+    /// [`predict`](Self::predict).
+    pub fn stream<Source, T, O, F, R>(
+        &mut self,
+        items: Source,
+        batch_size: usize,
+        batcher: &T,
+        forward: F,
+    ) -> Result<impl Iterator<Item = Result<R, TrainError>>, TrainError>
+    where
+        Source: IntoIterator<Item: Clone + Sync>,
+        T: Batcher<B, Source::Item, O>,
+        F: Fn(&M, O) -> R + Sync,
+        R: JoinBatch + Send,
+    {
+        check_batch_size(batch_size)?;
+        let mut items = items.into_iter().fuse();
+        let mut failed = false;
+        Ok(std::iter::from_fn(move || {
+            if failed {
+                return None;
+            }
+            let batch: Vec<_> = items.by_ref().take(batch_size).collect();
+            if batch.is_empty() {
+                return None;
+            }
+            let result = self.predict(&batch, batcher, &forward);
+            failed = result.is_err();
+            Some(result)
+        }))
+    }
+
+    /// The results of the virtual nodes that ran, in order.
+    fn run<S, F, R>(
+        &mut self,
+        batch: &S,
+        split: &BatchSplit,
+        forward: &F,
+        resident: Option<usize>,
+    ) -> Result<Vec<R>, TrainError>
+    where
+        S: SplitBatch<B>,
+        F: Fn(&M, S::Micro) -> R + Sync,
+        R: Send,
+    {
+        let job = ForwardJob {
+            seed: self.settings.seed,
+            step: self.batches,
+            batch,
+        };
+        let replicas = self.replicas.iter_mut().zip(&self.settings.devices);
+        let workers = replicas
+            .zip(&self.meters)
+            .map(|((replica, device), meter)| {
+                Worker::new(replica, device, resident.map(|_| meter.clone()))
+            })
+            .collect();
+        let workers =
+            forward_round::<B, _, _, _, _>(&mut self.ranks, &job, split, workers, forward)?;
+        if let Some(resident) = resident {
+            for (memory, worker) in self.memory.iter_mut().zip(&workers) {
+                *memory = memory.max(RankMemory {
+                    parameters: self.parameters,
+                    activations: worker.memory.activations(),
+                    peak: resident + worker.memory.peak(),
+                    ..RankMemory::default()
+                });
+            }
+        }
+        Ok(workers
+            .into_iter()
+            .flat_map(|worker| worker.results)
+            .collect())
+    }
+
+    /// The number of virtual nodes.
+    pub fn virtual_nodes(&self) -> usize {
+        self.settings.count
+    }
+
+    /// Which virtual nodes each rank runs.
+    pub fn placement(&self) -> &Placement {
+        self.ranks.placement()
+    }
+
+    /// The bit probe of the ranks; of rank 0 where drift was allowed.
+    pub fn probe(&self) -> Probe {
+        self.probe
+    }
+
+    /// Per rank, the largest bytes since the start: parameters, activations of one micro-batch (with
+    /// its results), and the peak. All zero unless a [`Meter`] listened on the thread that called.
+    pub fn memory(&self) -> &[RankMemory] {
+        &self.memory
+    }
+}
+
+/// A stream is read in batches of at least one item.
+pub(crate) fn check_batch_size(batch_size: usize) -> Result<(), TrainError> {
+    if batch_size > 0 {
+        return Ok(());
+    }
+    Err(TrainError::Setting {
+        what: "batch size",
+        expected: "at least 1",
+        got: batch_size.to_string(),
+    })
+}
+
+impl<B: Virtual, M> fmt::Debug for Predictor<B, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Predictor")
+            .field("virtual_nodes", &self.settings.count)
+            .field("placement", self.ranks.placement())
+            .field("batches", &self.batches)
+            .finish_non_exhaustive()
+    }
+}
