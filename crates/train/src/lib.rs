@@ -42,6 +42,7 @@ mod join;
 #[cfg(feature = "burn-train")]
 pub mod learner;
 mod loss;
+mod measure;
 mod memory;
 mod names;
 mod pass;
@@ -67,6 +68,7 @@ pub use loss::{
     CrossEntropy, IntoLossSum, LossSum, binary_cross_entropy_sum, cross_entropy_sum,
     squared_error_sum,
 };
+pub use measure::{measure_step, measure_task};
 pub use memory::RankMemory;
 pub use names::id_of_path;
 pub use predictor::Predictor;

@@ -46,7 +46,7 @@ use crate::{IntoLossSum, Task, TaskBatcher, TrainError, Trainer, VirtualAutodiff
 /// };
 /// let whole = measure(128)?;
 /// let fit = fewest_virtual_nodes(128, 160_000, measure).map_err(|error| error.to_string())?;
-/// assert!(whole.bytes() > 160_000 && fit.need <= 160_000);
+/// assert!(whole.peak() > 160_000 && fit.need <= 160_000);
 /// assert!(fit.virtual_nodes > 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
