@@ -47,8 +47,9 @@ pub mod nodes {
     pub use burn_virtual_train::{
         CrossEntropy, DefaultDevice, IntoLossSum, JoinBatch, LossError, LossSum, NodeError,
         Predictor, RankMemory, Session, Skipped, SplitBatch, StepOutput, StepReport, Task,
-        TaskBatcher, TrainError, Trainer, ValidModel, VirtualAutodiff, VirtualNodes, WeightsHash,
-        binary_cross_entropy_sum, cross_entropy_sum, id_of_path, squared_error_sum,
+        TaskBatcher, TrainError, Trainer, ValidModel, VirtualAutodiff, VirtualNodes, WeightsError,
+        WeightsHash, binary_cross_entropy_sum, cross_entropy_sum, id_of_path, load_weights,
+        measure_step, measure_task, read_weights_metadata, save_weights, squared_error_sum,
     };
 }
 
@@ -62,8 +63,8 @@ pub mod distributed {
 /// Virtual nodes, batch split, placements, the summation tree and its host kernel.
 pub mod plan {
     pub use burn_virtual_plan::{
-        BatchSplit, Bits, Layout, Node, Partial, Placement, PlanError, Stack, chunk, evaluate,
-        kernel, tree,
+        BatchSplit, Bits, Fit, FitError, Layout, Need, Node, Partial, Placement, PlanError, Stack,
+        chunk, evaluate, fewest_virtual_nodes, kernel, tree,
     };
 }
 

@@ -1,6 +1,8 @@
 //! The command line, as clap reads it.
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
@@ -19,6 +21,8 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Train a model on the built-in handwritten digits.
     Train(TrainArgs),
+    /// Run a trained model on the held-out digits.
+    Predict(PredictArgs),
 }
 
 /// `burn-virtual train`.
@@ -28,9 +32,15 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_enum, default_value_t = Model::DigitsCnn)]
     pub(crate) model: Model,
 
-    /// How many virtual nodes share each batch. Decides the result.
-    #[arg(long, default_value = "8", value_name = "V", value_parser = virtual_nodes)]
-    pub(crate) virtual_nodes: NonZeroUsize,
+    /// How many virtual nodes share each batch, or `auto`: as few as fit the --memory-limit. Decides
+    /// the result.
+    #[arg(long, default_value = "8", value_name = "V")]
+    pub(crate) virtual_nodes: VirtualNodes,
+
+    /// The tensor bytes that a device may hold. A job that doesn't fit is refused before its first
+    /// step. Partial sums in host memory are not among them.
+    #[arg(long, value_name = "BYTES", value_parser = at_least_one)]
+    pub(crate) memory_limit: Option<NonZeroUsize>,
 
     /// Samples of one step, over all virtual nodes. Decides the result.
     #[arg(long, default_value = "64", value_name = "N", value_parser = at_least_one)]
@@ -65,6 +75,43 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "X", value_parser = learning_rate, allow_hyphen_values = true)]
     pub(crate) lr: Option<f64>,
 
+    /// Leave the trained weights in this folder, as weights.safetensors.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Print the result as one JSON object on the last line of stdout.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `burn-virtual predict`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PredictArgs {
+    /// The model.
+    #[arg(long, value_enum)]
+    pub(crate) model: Model,
+
+    /// Its weights, as `train --out` leaves them.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) weights: PathBuf,
+
+    /// How many virtual nodes share each batch: more of them need less memory.
+    #[arg(long, default_value = "8", value_name = "V", value_parser = virtual_nodes)]
+    pub(crate) virtual_nodes: NonZeroUsize,
+
+    /// Samples of one batch, over all virtual nodes.
+    #[arg(long, default_value = "64", value_name = "N", value_parser = at_least_one)]
+    pub(crate) batch_size: NonZeroUsize,
+
+    /// One rank per device, as BACKEND:INDEX. Does not change the result.
+    #[arg(
+        long,
+        default_value = "flex:0",
+        value_delimiter = ',',
+        value_name = "DEVICES"
+    )]
+    pub(crate) devices: Vec<Device>,
+
     /// Print the result as one JSON object on the last line of stdout.
     #[arg(long)]
     pub(crate) json: bool,
@@ -89,6 +136,31 @@ pub(crate) enum Optimizer {
     /// Adam with decoupled weight decay.
     Adamw,
 }
+
+/// How many virtual nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VirtualNodes {
+    /// This many.
+    Count(NonZeroUsize),
+    /// As few as fit the memory limit.
+    Auto,
+}
+
+impl FromStr for VirtualNodes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            _ => virtual_nodes(text)
+                .map(Self::Count)
+                .map_err(|expected| format!("{expected}, or auto")),
+        }
+    }
+}
+
+/// Each device is a thread here, with a queue to each other one.
+pub(crate) const MOST_DEVICES: usize = 256;
 
 /// A step visits every virtual node, the empty ones too: a typing error should not take hours.
 const MOST_VIRTUAL_NODES: usize = 1 << 16;

@@ -5,6 +5,9 @@ use std::str::FromStr;
 
 use burn_flex::FlexDevice;
 
+use crate::args::MOST_DEVICES;
+use crate::error::RunError;
+
 /// A device of a backend that this build has, as `flex:0`.
 ///
 /// Flex has one device, the CPU; its indices name ranks that share it.
@@ -17,6 +20,14 @@ impl Device {
     /// The device as Burn knows it.
     pub(crate) fn flex(self) -> FlexDevice {
         FlexDevice
+    }
+}
+
+/// Refuses more devices than a process can well have ranks.
+pub(crate) fn check_count(devices: &[Device]) -> Result<(), RunError> {
+    match devices.len() {
+        count if count > MOST_DEVICES => Err(RunError::Devices(count)),
+        _ => Ok(()),
     }
 }
 

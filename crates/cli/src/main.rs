@@ -4,12 +4,21 @@
 //! stdout.
 
 mod args;
+mod backend;
 mod devices;
+mod error;
+mod memory;
 mod optimizer;
-mod report;
+mod output;
+mod placement;
+mod predict;
+mod predict_report;
 mod resources;
+mod tally;
 mod task;
 mod train;
+mod train_report;
+mod weights;
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
@@ -32,6 +41,7 @@ fn main() -> ExitCode {
     let Args { command } = Args::parse();
     let run = AssertUnwindSafe(|| match &command {
         Command::Train(args) => train::run(args),
+        Command::Predict(args) => predict::run(args),
     });
     match catch_unwind(run) {
         Ok(Ok(())) => ExitCode::SUCCESS,

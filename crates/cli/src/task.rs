@@ -1,82 +1,65 @@
-//! The built-in jobs, as the training loop sees them.
+//! The built-in tasks: the digits, with one of two models.
 
-use burn::module::AutodiffModule;
-use burn::tensor::backend::Backend;
-use burn::tensor::{ElementConversion, Tensor};
+use burn::data::dataloader::batcher::Batcher;
+use burn::tensor::Tensor;
+use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn_virtual::models::{
     Digit, DigitsBatch, DigitsBatcher, DigitsCnn, DigitsCnnConfig, DigitsMlp, DigitsMlpConfig,
 };
-use burn_virtual::nodes::{
-    LossError, LossSum, Session, StepOutput, TrainError, VirtualAutodiff, cross_entropy_sum,
-};
+use burn_virtual::nodes::{LossError, LossSum, Task, ValidModel, cross_entropy_sum};
 
-/// A classifier of the digits: what differs between the built-in models.
-pub(crate) trait Classifier<B: Backend> {
-    /// Images of shape `[batch, 8, 8]` to logits of shape `[batch, 10]`.
-    fn classify(&self, images: Tensor<B, 3>) -> Tensor<B, 2>;
+/// Digits by convolutions, batch normalisation and dropout.
+pub(crate) struct Cnn;
+
+/// Digits by two hidden layers and dropout.
+pub(crate) struct Mlp;
+
+/// What the tasks have in common; `forward` of either model takes images `[batch, 8, 8]` to logits
+/// `[batch, 10]`.
+macro_rules! digits {
+    ($($task:ident: $model:ident, $config:ident;)*) => {
+        $(impl Task for $task {
+            type Item = Digit;
+            /// The digit that the model sees.
+            type Prediction = u8;
+            type Model<B: AutodiffBackend> = $model<B>;
+            type Batch<B: Backend> = DigitsBatch<B>;
+
+            fn model<B: AutodiffBackend>(&self, device: &B::Device) -> $model<B> {
+                $config::new().init(device)
+            }
+
+            fn batch<B: Backend>(&self, items: Vec<Digit>, device: &B::Device) -> DigitsBatch<B> {
+                DigitsBatcher.batch(items, device)
+            }
+
+            fn loss<B: AutodiffBackend>(
+                &self,
+                model: &$model<B>,
+                batch: DigitsBatch<B>,
+            ) -> Result<LossSum<B>, LossError> {
+                cross_entropy_sum(model.forward(batch.images), batch.targets)
+            }
+
+            fn predict<B: AutodiffBackend>(
+                &self,
+                model: &ValidModel<Self, B>,
+                batch: DigitsBatch<B::InnerBackend>,
+            ) -> Vec<u8> {
+                most_likely(model.forward(batch.images))
+            }
+
+            fn score(&self, item: &Digit, prediction: &u8) -> f64 {
+                f64::from(item.label == *prediction)
+            }
+        })*
+    };
+}
+digits! {
+    Cnn: DigitsCnn, DigitsCnnConfig;
+    Mlp: DigitsMlp, DigitsMlpConfig;
 }
 
-impl<B: Backend> Classifier<B> for DigitsCnn<B> {
-    fn classify(&self, images: Tensor<B, 3>) -> Tensor<B, 2> {
-        self.forward(images)
-    }
-}
-
-impl<B: Backend> Classifier<B> for DigitsMlp<B> {
-    fn classify(&self, images: Tensor<B, 3>) -> Tensor<B, 2> {
-        self.forward(images)
-    }
-}
-
-/// The convolutional model, with parameters still to be drawn.
-pub(crate) fn digits_cnn<B: Backend>(device: &B::Device) -> DigitsCnn<B> {
-    DigitsCnnConfig::new().init(device)
-}
-
-/// The fully connected model, with parameters still to be drawn.
-pub(crate) fn digits_mlp<B: Backend>(device: &B::Device) -> DigitsMlp<B> {
-    DigitsMlpConfig::new().init(device)
-}
-
-/// One step on one global batch.
-pub(crate) fn step<B, M>(
-    nodes: &mut Session<B>,
-    model: &M,
-    items: &[Digit],
-) -> Result<StepOutput, TrainError>
-where
-    B: VirtualAutodiff,
-    M: AutodiffModule<B> + Classifier<B>,
-{
-    nodes.backward(model, items, &DigitsBatcher, loss::<B, M>)
-}
-
-fn loss<B: Backend, M: Classifier<B>>(
-    model: &M,
-    micro: DigitsBatch<B>,
-) -> Result<LossSum<B>, LossError> {
-    cross_entropy_sum(model.classify(micro.images), micro.targets)
-}
-
-/// The share of `items` that the model names right.
-pub(crate) fn accuracy<B, M>(
-    nodes: &mut Session<B>,
-    model: &M,
-    items: &[Digit],
-) -> Result<f64, TrainError>
-where
-    B: VirtualAutodiff,
-    M: AutodiffModule<B>,
-    M::InnerModule: Classifier<B::InnerBackend>,
-{
-    let [right] = nodes.evaluate(model, items, &DigitsBatcher, |model, micro| {
-        [right(model, micro)]
-    })?;
-    Ok(right / items.len() as f64)
-}
-
-fn right<B: Backend, M: Classifier<B>>(model: &M, micro: DigitsBatch<B>) -> f64 {
-    let [count] = micro.targets.dims();
-    let named = model.classify(micro.images).argmax(1).reshape([count]);
-    named.equal(micro.targets).int().sum().into_scalar().elem()
+fn most_likely<B: Backend>(logits: Tensor<B, 2>) -> Vec<u8> {
+    logits.argmax(1).into_data().iter().collect()
 }

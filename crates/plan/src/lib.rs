@@ -34,6 +34,7 @@
 mod bits;
 mod error;
 mod fingerprint;
+mod fit;
 pub mod kernel;
 mod layout;
 mod partial;
@@ -44,6 +45,7 @@ pub mod tree;
 
 pub use bits::Bits;
 pub use error::PlanError;
+pub use fit::{Fit, FitError, Need, fewest_virtual_nodes};
 pub use layout::Layout;
 pub use partial::Partial;
 pub use placement::Placement;

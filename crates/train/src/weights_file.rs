@@ -89,8 +89,9 @@ pub fn save_weights<B: Backend, M: Module<B>>(
 ///
 /// Each tensor stays on its device, and is trained or frozen as before. Parameters get the ids of
 /// their paths, [`id_of_path`](crate::id_of_path), so that a session knows them without `adopt`.
-/// Parameters that are still lazy are loaded without drawing their initial values. (Of a model made
-/// by `valid`, Burn forgets which parameters its original trains.)
+/// Parameters that are still lazy are loaded without drawing their initial values, unless a mapper of
+/// theirs makes other shapes or types of these. (Of a model made by `valid`, Burn forgets which
+/// parameters its original trains.)
 ///
 /// Files of other programs load too, if they name their tensors by the same paths.
 ///
@@ -111,7 +112,11 @@ pub fn load_weights<B: Backend, M: Module<B>>(
     let hash = WeightsHash::of_tensors(&tensors);
     if let Some(expected) = expected.filter(|expected| *expected != hash.to_string()) {
         let (path, got) = (path.to_owned(), hash);
-        return Err(WeightsError::Hash { path, expected, got });
+        return Err(WeightsError::Hash {
+            path,
+            expected,
+            got,
+        });
     }
     load::apply(model, tensors, &dtypes);
     Ok(hash)

@@ -151,7 +151,7 @@ pub enum WeightsError {
         /// The file.
         path: PathBuf,
         /// What is wrong with the model.
-        source: TrainError,
+        source: Box<TrainError>,
     },
 }
 
@@ -167,7 +167,7 @@ impl WeightsError {
     }
 
     pub(super) fn model(path: &Path, source: TrainError) -> Self {
-        let path = path.to_owned();
+        let (path, source) = (path.to_owned(), Box::new(source));
         Self::Model { path, source }
     }
 

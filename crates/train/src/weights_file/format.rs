@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use burn::tensor::{BoolStore, DType, TensorData};
@@ -34,7 +34,11 @@ impl WeightsFile {
         let length = file.metadata().map_err(read)?.len();
         let at_least = |expected: u64| {
             let (path, got) = (path.to_owned(), length);
-            let truncated = WeightsError::Truncated { path, expected, got };
+            let truncated = WeightsError::Truncated {
+                path,
+                expected,
+                got,
+            };
             (got >= expected).then_some(()).ok_or(truncated)
         };
 
@@ -64,7 +68,12 @@ impl WeightsFile {
     }
 
     pub(super) fn metadata(&self) -> BTreeMap<String, String> {
-        self.header.metadata().iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect()
+        self.header
+            .metadata()
+            .iter()
+            .flatten()
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect()
     }
 
     pub(super) fn info(&self, name: &str) -> Option<&TensorInfo> {
@@ -145,7 +154,9 @@ pub(super) fn write(
     replace(path, |file| {
         file.write_all(&(header.len() as u64).to_le_bytes())?;
         file.write_all(header.as_bytes())?;
-        ordered.iter().try_for_each(|(_, _, data)| file.write_all(data.as_bytes()))
+        ordered
+            .iter()
+            .try_for_each(|(_, _, data)| file.write_all(data.as_bytes()))
     })
     .map_err(write)
 }
@@ -172,8 +183,8 @@ fn header(
         start = end;
     }
     header.push('}');
-    let aligned = header.len().next_multiple_of(LENGTH);
-    Ok(format!("{header:aligned$}"))
+    let padding = header.len().next_multiple_of(LENGTH) - header.len();
+    Ok(header + &" ".repeat(padding))
 }
 
 /// Pairs of types, one of Burn's for each of the file's.
@@ -194,9 +205,15 @@ const DTYPES: [(DType, Dtype); 13] = [
 ];
 
 pub(super) fn burn_dtype(dtype: Dtype) -> Option<DType> {
-    DTYPES.iter().find(|pair| pair.1 == dtype).map(|pair| pair.0)
+    DTYPES
+        .iter()
+        .find(|pair| pair.1 == dtype)
+        .map(|pair| pair.0)
 }
 
 fn file_dtype(dtype: DType) -> Option<Dtype> {
-    DTYPES.iter().find(|pair| pair.0 == dtype).map(|pair| pair.1)
+    DTYPES
+        .iter()
+        .find(|pair| pair.0 == dtype)
+        .map(|pair| pair.1)
 }

@@ -129,11 +129,21 @@ fn different(file: &WeightsFile, tensor: &str, slot: &Slot, info: &TensorInfo) -
     let (path, tensor) = (file.path().to_owned(), tensor.to_owned());
     if slot.shape != info.shape {
         let (expected, got) = (slot.shape.clone(), info.shape.clone());
-        return WeightsError::Shape { path, tensor, expected, got };
+        return WeightsError::Shape {
+            path,
+            tensor,
+            expected,
+            got,
+        };
     }
     let expected = plain(slot.dtype).name().to_owned();
     let got = info.dtype.to_string().to_lowercase();
-    WeightsError::Dtype { path, tensor, expected, got }
+    WeightsError::Dtype {
+        path,
+        tensor,
+        expected,
+        got,
+    }
 }
 
 /// One method a kind of tensor, with the type that one is made of by default.

@@ -1,0 +1,71 @@
+//! Why a command failed.
+
+use std::io;
+use std::path::PathBuf;
+
+use burn_virtual::models::{DigitsError, ZeroBatchSize};
+use burn_virtual::nodes::{Skipped, TrainError, WeightsError};
+use burn_virtual::plan::PlanError;
+
+use crate::args::MOST_DEVICES;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RunError {
+    #[error(transparent)]
+    Train(#[from] TrainError),
+    #[error(transparent)]
+    Data(#[from] DigitsError),
+    #[error(transparent)]
+    BatchSize(#[from] ZeroBatchSize),
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
+    #[error(
+        "the last {steps} steps up to step {last} were skipped: {reason}; a lower --lr may help"
+    )]
+    Skipping {
+        steps: usize,
+        last: usize,
+        reason: Skipped,
+    },
+    #[error("--devices: expected at most {MOST_DEVICES} devices, got {0}")]
+    Devices(usize),
+    #[error("--virtual-nodes auto: expected a --memory-limit to fit, got none")]
+    Auto,
+    #[error(
+        "--memory-limit {limit}: {asked} virtual nodes do not fit; {fit} do, with micro-batches of up to {micro_batch} samples, which need {need} bytes"
+    )]
+    Memory {
+        limit: usize,
+        asked: usize,
+        fit: usize,
+        micro_batch: usize,
+        need: usize,
+    },
+    #[error(
+        "--memory-limit {limit}: no number of virtual nodes fits; a micro-batch of 1 sample needs {need} bytes"
+    )]
+    Never { limit: usize, need: usize },
+    #[error("--out {path}: {source}")]
+    Out { path: PathBuf, source: io::Error },
+    #[error("--weights {path}: expected weights of {expected}, got those of {got}")]
+    Model {
+        path: PathBuf,
+        expected: String,
+        got: String,
+    },
+    #[error("writing the result: {0}")]
+    Output(#[from] io::Error),
+}
+
+impl RunError {
+    /// 2 where the command line contradicts itself, 1 otherwise.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Devices(_)
+            | Self::Auto
+            | Self::Train(TrainError::Plan(PlanError::TooManyRanks { .. })) => 2,
+            _ => 1,
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! How many virtual nodes a job gets, under a memory limit or not.
+
+use burn::optim::Optimizer;
+use burn_virtual::models::Digit;
+use burn_virtual::nodes::{Task, TrainError, measure_task};
+use burn_virtual::plan::{FitError, fewest_virtual_nodes};
+
+use crate::args::{TrainArgs, VirtualNodes};
+use crate::backend::{B, DEVICE};
+use crate::error::RunError;
+
+/// The number of virtual nodes, checked against the memory limit by running micro-batches of a
+/// throw-away copy of the job.
+pub(crate) fn virtual_nodes<T, O>(
+    args: &TrainArgs,
+    task: &T,
+    optimizer: impl Fn() -> O,
+    items: &[Digit],
+) -> Result<usize, RunError>
+where
+    T: Task<Item = Digit>,
+    O: Optimizer<T::Model<B>, B>,
+{
+    let Some(limit) = args.memory_limit.map(usize::from) else {
+        return match args.virtual_nodes {
+            VirtualNodes::Count(count) => Ok(count.get()),
+            VirtualNodes::Auto => Err(RunError::Auto),
+        };
+    };
+    let batch = args.batch_size.get().min(items.len());
+    let measure =
+        |samples: usize| measure_task::<B, _, _>(task, &DEVICE, optimizer(), &items[..samples]);
+    let fit = fewest_virtual_nodes(batch, limit, measure).map_err(refused)?;
+    match args.virtual_nodes {
+        // Every rank runs at least one.
+        VirtualNodes::Auto => Ok(fit.virtual_nodes.max(args.devices.len())),
+        VirtualNodes::Count(count) if count.get() >= fit.virtual_nodes => Ok(count.get()),
+        VirtualNodes::Count(count) => Err(RunError::Memory {
+            limit,
+            asked: count.get(),
+            fit: fit.virtual_nodes,
+            micro_batch: fit.micro_batch,
+            need: fit.need,
+        }),
+    }
+}
+
+fn refused(error: FitError<TrainError>) -> RunError {
+    match error {
+        FitError::Measure(error) => error.into(),
+        FitError::TooLarge { limit, need } => RunError::Never { limit, need },
+        _ => TrainError::EmptyBatch.into(),
+    }
+}

@@ -1,0 +1,42 @@
+//! The command as a user or a script runs it.
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test file uses a part; a panic is how a test fails"
+)]
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+pub(crate) fn burn_virtual(args: &str) -> Output {
+    let program = env!("CARGO_BIN_EXE_burn-virtual");
+    Command::new(program)
+        .args(args.split_whitespace())
+        .output()
+        .unwrap()
+}
+
+/// The object on the last line of stdout of a command that succeeds.
+#[track_caller]
+pub(crate) fn report(args: &str) -> Value {
+    let output = burn_virtual(&format!("{args} --json"));
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    assert_eq!(err, "", "a run without a terminal shows no progress");
+    serde_json::from_str(out.lines().last().unwrap()).unwrap()
+}
+
+/// What a command that fails says on stderr; it says nothing on stdout.
+#[track_caller]
+pub(crate) fn fails_with(code: i32, args: &str) -> String {
+    let output = burn_virtual(args);
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{args}: {err}");
+    assert_eq!(text(&output.stdout), "", "{args}");
+    err
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
