@@ -83,7 +83,13 @@ where
     }
     Ok(Need {
         fixed: meter.peak(),
-        step: trainer.nodes().memory().iter().map(|rank| rank.peak).max().unwrap_or_default(),
+        step: trainer
+            .nodes()
+            .memory()
+            .iter()
+            .map(|rank| rank.peak)
+            .max()
+            .unwrap_or_default(),
     })
 }
 
@@ -104,12 +110,5 @@ where
 {
     let init = |device: &B::Device| task.model::<B>(device);
     let loss = |model: &T::Model<B>, micro| task.loss::<B>(model, micro);
-    measure_step::<B, _, _, _, _, _, _, _>(
-        device,
-        init,
-        optimizer,
-        items,
-        &TaskBatcher(task),
-        loss,
-    )
+    measure_step::<B, _, _, _, _, _, _, _>(device, init, optimizer, items, &TaskBatcher(task), loss)
 }

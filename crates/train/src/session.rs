@@ -51,6 +51,9 @@ struct RankState<M, O> {
     done: Vec<(usize, f64, Done<O>)>,
 }
 
+/// A step that is over, and what each virtual node that ran handed back, in their order.
+pub(crate) type Stepped<O> = (StepOutput, Vec<Done<O>>);
+
 /// What the virtual nodes came to together.
 struct Combined<O> {
     root: Option<Partial>,
@@ -226,14 +229,13 @@ impl<B: VirtualAutodiff> Session<B> {
         Ok(output)
     }
 
-    /// A step with any kind of pass: also returns what each of them handed back, in the order of the
-    /// virtual nodes that ran.
+    /// A step with any kind of pass.
     pub(crate) fn step<M, S, P>(
         &mut self,
         model: &M,
         batch: &S,
         pass: &P,
-    ) -> Result<(StepOutput, Vec<Done<P::Output>>), TrainError>
+    ) -> Result<Stepped<P::Output>, TrainError>
     where
         M: AutodiffModule<B>,
         S: SplitBatch<B>,

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use burn::module::Module;
-use burn::tensor::DType;
 use burn::tensor::backend::Backend;
 
 pub use error::WeightsError;
@@ -63,20 +62,16 @@ pub fn save_weights<B: Backend, M: Module<B>>(
     path: &Path,
     metadata: &BTreeMap<String, String>,
 ) -> Result<WeightsHash, WeightsError> {
-    let reserved = [FORMAT.0, HASH].into_iter();
+    let reserved = [FORMAT.0, HASH];
     if let Some(key) = reserved.into_iter().find(|&key| metadata.contains_key(key)) {
         let path = path.to_owned();
         return Err(WeightsError::Reserved { path, key });
     }
     let tensors = tensors::read(model).map_err(|source| WeightsError::model(path, source))?;
-    let quantized = |dtype| matches!(dtype, DType::QFloat(_));
-    if let Some((tensor, _)) = tensors.iter().find(|(_, data)| quantized(data.dtype)) {
-        let (path, tensor) = (path.to_owned(), tensor.clone());
-        return Err(WeightsError::Quantized { path, tensor });
-    }
     let hash = WeightsHash::of_tensors(&tensors);
     let mut metadata = metadata.clone();
-    metadata.extend([FORMAT, (HASH, &hash.to_string())].map(|(k, v)| (k.to_owned(), v.to_owned())));
+    metadata.insert(FORMAT.0.to_owned(), FORMAT.1.to_owned());
+    metadata.insert(HASH.to_owned(), hash.to_string());
     format::write(path, &tensors, &metadata)?;
     Ok(hash)
 }

@@ -32,29 +32,9 @@ impl WeightsFile {
         let read = |source| WeightsError::read(path, source);
         let mut file = File::open(path).map_err(read)?;
         let length = file.metadata().map_err(read)?.len();
-        let at_least = |expected: u64| {
-            let (path, got) = (path.to_owned(), length);
-            let truncated = WeightsError::Truncated {
-                path,
-                expected,
-                got,
-            };
-            (got >= expected).then_some(()).ok_or(truncated)
-        };
-
-        at_least(LENGTH as u64)?;
-        let mut size = [0; LENGTH];
-        file.read_exact(&mut size).map_err(read)?;
-        let size = checked_size(path, u64::from_le_bytes(size))?;
-        let values = (LENGTH + size) as u64;
-        at_least(values)?;
-        let mut text = vec![0; size];
-        file.read_exact(&mut text).map_err(read)?;
-        let header: Metadata = serde_json::from_slice(&text)
-            .map_err(|error| WeightsError::not_safetensors(path, error))?;
-
+        let (header, values) = read_header(path, &mut file, length)?;
         let end = values.saturating_add(header.data_len() as u64);
-        at_least(end)?;
+        at_least(path, end, length)?;
         if length > end {
             let reason = format!("{} bytes follow its last tensor", length - end);
             return Err(WeightsError::not_safetensors(path, reason));
@@ -125,6 +105,35 @@ impl WeightsFile {
     }
 }
 
+/// Reads the header of a file of `length` bytes; returns where it ends as well.
+fn read_header(path: &Path, file: &mut File, length: u64) -> Result<(Metadata, u64), WeightsError> {
+    at_least(path, LENGTH as u64, length)?;
+    let mut size = [0; LENGTH];
+    let read = |source| WeightsError::read(path, source);
+    file.read_exact(&mut size).map_err(read)?;
+    let size = checked_size(path, u64::from_le_bytes(size))?;
+    // Before memory is taken for what isn't there.
+    let end = (LENGTH + size) as u64;
+    at_least(path, end, length)?;
+    let mut text = vec![0; size];
+    file.read_exact(&mut text).map_err(read)?;
+    let header = serde_json::from_slice(&text);
+    let header = header.map_err(|error| WeightsError::not_safetensors(path, error))?;
+    Ok((header, end))
+}
+
+fn at_least(path: &Path, expected: u64, got: u64) -> Result<(), WeightsError> {
+    if got >= expected {
+        return Ok(());
+    }
+    let path = path.to_owned();
+    Err(WeightsError::Truncated {
+        path,
+        expected,
+        got,
+    })
+}
+
 fn checked_size(path: &Path, size: u64) -> Result<usize, WeightsError> {
     match usize::try_from(size) {
         Ok(fits) if size <= HEADER_LIMIT => Ok(fits),
@@ -136,29 +145,42 @@ fn checked_size(path: &Path, size: u64) -> Result<usize, WeightsError> {
     }
 }
 
-/// Writes a file of tensors of [`plain`](crate::tensors::plain) types, none of them quantized.
+/// Writes a file of tensors of [`plain`](crate::tensors::plain) types.
 pub(super) fn write(
     path: &Path,
     tensors: &BTreeMap<String, TensorData>,
     metadata: &BTreeMap<String, String>,
 ) -> Result<(), WeightsError> {
     let write = |source| WeightsError::write(path, source);
-    let mut ordered: Vec<_> = tensors
-        .iter()
-        .filter_map(|(name, data)| Some((file_dtype(data.dtype)?, name.as_str(), data)))
-        .collect();
-    // The widest types first: every value is aligned, as readers that map the file like it.
-    ordered.sort_by_key(|&(dtype, name, _)| (Reverse(dtype), name));
-    let header = header(&ordered, metadata).map_err(|error| write(error.into()))?;
+    let tensors = ordered(path, tensors)?;
+    let header = header(&tensors, metadata).map_err(|error| write(error.into()))?;
     checked_size(path, header.len() as u64)?;
     replace(path, |file| {
         file.write_all(&(header.len() as u64).to_le_bytes())?;
         file.write_all(header.as_bytes())?;
-        ordered
+        tensors
             .iter()
             .try_for_each(|(_, _, data)| file.write_all(data.as_bytes()))
     })
     .map_err(write)
+}
+
+/// Type, name and values of each tensor, the widest types first: every value is then aligned, as
+/// readers that map the file like it.
+fn ordered<'a>(
+    path: &Path,
+    tensors: &'a BTreeMap<String, TensorData>,
+) -> Result<Vec<(Dtype, &'a str, &'a TensorData)>, WeightsError> {
+    let mut ordered = Vec::new();
+    for (name, data) in tensors {
+        let Some(dtype) = file_dtype(data.dtype) else {
+            let (path, tensor) = (path.to_owned(), name.clone());
+            return Err(WeightsError::Quantized { path, tensor });
+        };
+        ordered.push((dtype, name.as_str(), data));
+    }
+    ordered.sort_by_key(|&(dtype, name, _)| (Reverse(dtype), name));
+    Ok(ordered)
 }
 
 /// Put together by hand: the crate's own has its metadata in another order at each call.
