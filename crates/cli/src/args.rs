@@ -46,14 +46,8 @@ pub(crate) struct TrainArgs {
     #[arg(long, default_value = "64", value_name = "N", value_parser = at_least_one)]
     pub(crate) batch_size: NonZeroUsize,
 
-    /// One rank per device, as BACKEND:INDEX. Does not change the result.
-    #[arg(
-        long,
-        default_value = "flex:0",
-        value_delimiter = ',',
-        value_name = "DEVICES"
-    )]
-    pub(crate) devices: Vec<Device>,
+    #[command(flatten)]
+    pub(crate) placing: PlacingArgs,
 
     /// Stop after this many steps.
     #[arg(long, value_name = "N", value_parser = at_least_one, conflicts_with = "epochs")]
@@ -103,14 +97,8 @@ pub(crate) struct PredictArgs {
     #[arg(long, default_value = "64", value_name = "N", value_parser = at_least_one)]
     pub(crate) batch_size: NonZeroUsize,
 
-    /// One rank per device, as BACKEND:INDEX. Does not change the result.
-    #[arg(
-        long,
-        default_value = "flex:0",
-        value_delimiter = ',',
-        value_name = "DEVICES"
-    )]
-    pub(crate) devices: Vec<Device>,
+    #[command(flatten)]
+    pub(crate) placing: PlacingArgs,
 
     /// Print the result as one JSON object on the last line of stdout.
     #[arg(long)]
@@ -135,6 +123,19 @@ pub(crate) enum Optimizer {
     Sgd,
     /// Adam with decoupled weight decay.
     Adamw,
+}
+
+/// Where a command runs.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PlacingArgs {
+    /// One rank per device, as BACKEND:INDEX. Does not change the result.
+    #[arg(
+        long,
+        default_value = "flex:0",
+        value_delimiter = ',',
+        value_name = "DEVICES"
+    )]
+    pub(crate) devices: Vec<Device>,
 }
 
 /// How many virtual nodes.

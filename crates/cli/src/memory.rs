@@ -33,7 +33,7 @@ where
     let fit = fewest_virtual_nodes(batch, limit, measure).map_err(refused)?;
     match args.virtual_nodes {
         // Every rank runs at least one.
-        VirtualNodes::Auto => Ok(fit.virtual_nodes.max(args.devices.len())),
+        VirtualNodes::Auto => Ok(fit.virtual_nodes.max(args.placing.devices.len())),
         VirtualNodes::Count(count) if count.get() >= fit.virtual_nodes => Ok(count.get()),
         VirtualNodes::Count(count) => Err(RunError::Memory {
             limit,

@@ -20,7 +20,7 @@ use crate::weights;
 
 /// Predicts and prints the result.
 pub(crate) fn run(args: &PredictArgs) -> Result<(), RunError> {
-    check_count(&args.devices)?;
+    check_count(&args.placing.devices)?;
     let report = match args.model {
         Model::DigitsCnn => predict(args, &Cnn)?,
         Model::DigitsMlp => predict(args, &Mlp)?,
@@ -38,7 +38,7 @@ where
     let mut model = task.model::<B>(&DEVICE);
     let weights = weights::load(args.model, &mut model, &args.weights)?;
     let mut predictor = VirtualNodes::new(args.virtual_nodes.get())
-        .devices(args.devices.iter().copied().map(Device::flex))
+        .devices(args.placing.devices.iter().copied().map(Device::flex))
         .predictor(model.valid())?;
     drop(model);
 
@@ -68,7 +68,7 @@ where
             peak_rss_bytes: peak_rss_bytes(),
             virtual_nodes: predictor.virtual_nodes(),
             placement: ranges(predictor.placement()),
-            devices: args.devices.iter().map(Device::to_string).collect(),
+            devices: args.placing.devices.iter().map(Device::to_string).collect(),
             backend: backend::NAME,
             probe: predictor.probe().to_string(),
         },

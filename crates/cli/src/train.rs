@@ -21,7 +21,7 @@ use crate::{memory, output};
 
 /// Trains and prints the result.
 pub(crate) fn run(args: &TrainArgs) -> Result<(), RunError> {
-    check_count(&args.devices)?;
+    check_count(&args.placing.devices)?;
     let report = match args.model {
         Model::DigitsCnn => with_optimizer(args, &Cnn)?,
         Model::DigitsMlp => with_optimizer(args, &Mlp)?,
@@ -57,7 +57,7 @@ where
 
     let settings = VirtualNodes::new(count)
         .seed(args.seed)
-        .devices(args.devices.iter().copied().map(Device::flex));
+        .devices(args.placing.devices.iter().copied().map(Device::flex));
     let mut model = task.model::<B>(&DEVICE);
     let nodes = settings.clone().require_all_gradients().start(&mut model)?;
     let rate = args.lr.unwrap_or_else(|| default_rate(args.optimizer));
@@ -108,7 +108,7 @@ fn placed(args: &TrainArgs, nodes: &Session<B>, predictor: &[RankMemory], meter:
         peak_rss_bytes: peak_rss_bytes(),
         virtual_nodes: nodes.virtual_nodes(),
         placement: ranges(nodes.placement()),
-        devices: args.devices.iter().map(Device::to_string).collect(),
+        devices: args.placing.devices.iter().map(Device::to_string).collect(),
         backend: backend::NAME,
         probe: nodes.probe().to_string(),
     }
