@@ -45,11 +45,12 @@ pub mod nodes {
     #[cfg(feature = "burn-train")]
     pub use burn_virtual_train::learner;
     pub use burn_virtual_train::{
-        CrossEntropy, DefaultDevice, IntoLossSum, JoinBatch, LossError, LossSum, NodeError,
-        Predictor, RankMemory, Session, Skipped, SplitBatch, StepOutput, StepReport, Task,
-        TaskBatcher, TrainError, Trainer, ValidModel, VirtualAutodiff, VirtualNodes, WeightsError,
-        WeightsHash, binary_cross_entropy_sum, cross_entropy_sum, id_of_path, load_weights,
-        measure_step, measure_task, read_weights_metadata, save_weights, squared_error_sum,
+        BackendReport, CrossEntropy, DefaultDevice, IntoLossSum, JoinBatch, LayerReport, LossError,
+        LossSum, NodeError, PlacementReport, Predictor, RankMemory, Session, Skipped, SplitBatch,
+        StepOutput, StepReport, Task, TaskBatcher, TrainError, Trainer, ValidModel, Verify,
+        VerifyReport, VerifySettings, VirtualAutodiff, VirtualNodes, WeightsError, WeightsHash,
+        binary_cross_entropy_sum, cross_entropy_sum, id_of_path, load_weights, measure_step,
+        measure_task, read_weights_metadata, save_weights, squared_error_sum,
     };
 }
 

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::backend::Kind;
 use crate::devices::Device;
 
 /// Deep-learning training on virtual nodes: the same bits on any hardware.
@@ -23,6 +24,8 @@ pub(crate) enum Command {
     Train(TrainArgs),
     /// Run a trained model on the held-out digits.
     Predict(PredictArgs),
+    /// Train the same job on several placements and every backend of this build, and compare.
+    Verify(VerifyArgs),
 }
 
 /// `burn-virtual train`.
@@ -123,6 +126,44 @@ pub(crate) enum Optimizer {
     Sgd,
     /// Adam with decoupled weight decay.
     Adamw,
+}
+
+/// `burn-virtual verify`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct VerifyArgs {
+    /// The model.
+    #[arg(long, value_enum, default_value_t = Model::DigitsCnn)]
+    pub(crate) model: Model,
+
+    /// Steps of each training.
+    #[arg(long, default_value = "20", value_name = "N", value_parser = at_least_one)]
+    pub(crate) steps: NonZeroUsize,
+
+    /// The backends, the reference first [default: all of this build].
+    #[arg(
+        long,
+        default_values_t = Kind::ALL,
+        hide_default_value = true,
+        value_delimiter = ',',
+        value_name = "BACKENDS"
+    )]
+    pub(crate) backends: Vec<Kind>,
+
+    /// How many virtual nodes share each batch.
+    #[arg(long, default_value = "8", value_name = "V", value_parser = virtual_nodes)]
+    pub(crate) virtual_nodes: NonZeroUsize,
+
+    /// Samples of one step, over all virtual nodes.
+    #[arg(long, default_value = "64", value_name = "N", value_parser = at_least_one)]
+    pub(crate) batch_size: NonZeroUsize,
+
+    /// Seeds initial weights, data order and dropout.
+    #[arg(long, default_value = "42", allow_hyphen_values = true)]
+    pub(crate) seed: u64,
+
+    /// Print the result as one JSON object on the last line of stdout.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Where a command runs.

@@ -3,37 +3,51 @@
 use std::fmt;
 use std::str::FromStr;
 
-use burn_flex::FlexDevice;
-
-use crate::args::MOST_DEVICES;
+use crate::args::{MOST_DEVICES, PlacingArgs};
+use crate::backend::{Hardware, Kind};
 use crate::error::RunError;
 
 /// A device of a backend that this build has, as `flex:0`.
-///
-/// Flex has one device, the CPU; its indices name ranks that share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Device {
+    kind: Kind,
     index: usize,
 }
 
-impl Device {
-    /// The device as Burn knows it.
-    pub(crate) fn flex(self) -> FlexDevice {
-        FlexDevice
+impl PlacingArgs {
+    /// The backend of all devices, at least one and not too many.
+    pub(crate) fn kind(&self) -> Result<Kind, RunError> {
+        let [first, others @ ..] = &self.devices[..] else {
+            return Err(RunError::Devices(0));
+        };
+        if self.devices.len() > MOST_DEVICES {
+            return Err(RunError::Devices(self.devices.len()));
+        }
+        match others.iter().find(|other| other.kind != first.kind) {
+            Some(other) => Err(RunError::Mixed(first.kind, other.kind)),
+            None => Ok(first.kind),
+        }
     }
-}
 
-/// Refuses more devices than a process can well have ranks.
-pub(crate) fn check_count(devices: &[Device]) -> Result<(), RunError> {
-    match devices.len() {
-        count if count > MOST_DEVICES => Err(RunError::Devices(count)),
-        _ => Ok(()),
+    /// The devices as Burn knows them.
+    pub(crate) fn on<B: Hardware>(&self) -> impl Iterator<Item = B::Device> {
+        self.devices.iter().map(|device| B::device(device.index))
+    }
+
+    /// The device of the first rank, where the model is made.
+    pub(crate) fn first<B: Hardware>(&self) -> B::Device {
+        self.on::<B>().next().unwrap_or_default()
+    }
+
+    /// The devices' names.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.devices.iter().map(Device::to_string).collect()
     }
 }
 
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "flex:{}", self.index)
+        write!(f, "{}:{}", self.kind, self.index)
     }
 }
 
@@ -41,16 +55,14 @@ impl FromStr for Device {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (backend, index) = text
+        let (kind, index) = text
             .split_once(':')
             .ok_or_else(|| "expected BACKEND:INDEX, as flex:0".to_owned())?;
-        if backend != "flex" {
-            return Err(format!("unknown backend '{backend}': this build has flex"));
-        }
+        let kind = kind.parse()?;
         let index = index
             .parse()
             .map_err(|_| format!("expected a device index from 0, got '{index}'"))?;
-        Ok(Self { index })
+        Ok(Self { kind, index })
     }
 }
 
@@ -66,7 +78,7 @@ mod tests {
     #[test]
     fn devices_are_refused_by_name_when_unknown() {
         let refuse = |text: &str| text.parse::<Device>().unwrap_err();
-        assert!(refuse("gpu:0").contains("unknown backend 'gpu'"));
+        assert!(refuse("gpu:0").contains("unknown backend 'gpu': this build has flex"));
         assert!(refuse("flex:x").contains("got 'x'"));
         assert!(refuse("flex:-1").contains("got '-1'"));
         assert!(refuse("flex").contains("BACKEND:INDEX"));

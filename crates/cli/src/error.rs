@@ -8,6 +8,7 @@ use burn_virtual::nodes::{Skipped, TrainError, WeightsError};
 use burn_virtual::plan::PlanError;
 
 use crate::args::MOST_DEVICES;
+use crate::backend::Kind;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -28,8 +29,10 @@ pub(crate) enum RunError {
         last: usize,
         reason: Skipped,
     },
-    #[error("--devices: expected at most {MOST_DEVICES} devices, got {0}")]
+    #[error("--devices: expected 1 to {MOST_DEVICES} devices, got {0}")]
     Devices(usize),
+    #[error("--devices: expected devices of one backend, got {0} and {1}")]
+    Mixed(Kind, Kind),
     #[error("--virtual-nodes auto: expected a --memory-limit to fit, got none")]
     Auto,
     #[error(
@@ -54,6 +57,8 @@ pub(crate) enum RunError {
         expected: String,
         got: String,
     },
+    #[error("a promise is broken: see the table")]
+    Broken,
     #[error("writing the result: {0}")]
     Output(#[from] io::Error),
 }
@@ -63,6 +68,7 @@ impl RunError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Devices(_)
+            | Self::Mixed(..)
             | Self::Auto
             | Self::Train(TrainError::Plan(PlanError::TooManyRanks { .. })) => 2,
             _ => 1,

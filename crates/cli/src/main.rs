@@ -18,6 +18,8 @@ mod tally;
 mod task;
 mod train;
 mod train_report;
+mod verify;
+mod verify_report;
 mod weights;
 
 use std::io::Write;
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
     let run = AssertUnwindSafe(|| match &command {
         Command::Train(args) => train::run(args),
         Command::Predict(args) => predict::run(args),
+        Command::Verify(args) => verify::run(args),
     });
     match catch_unwind(run) {
         Ok(Ok(())) => ExitCode::SUCCESS,

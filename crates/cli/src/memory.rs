@@ -6,18 +6,19 @@ use burn_virtual::nodes::{Task, TrainError, measure_task};
 use burn_virtual::plan::{FitError, fewest_virtual_nodes};
 
 use crate::args::{TrainArgs, VirtualNodes};
-use crate::backend::{B, DEVICE};
+use crate::backend::Hardware;
 use crate::error::RunError;
 
 /// The number of virtual nodes, checked against the memory limit by running micro-batches of a
 /// throw-away copy of the job.
-pub(crate) fn virtual_nodes<T, O>(
+pub(crate) fn virtual_nodes<B, T, O>(
     args: &TrainArgs,
     task: &T,
     optimizer: impl Fn() -> O,
     items: &[Digit],
 ) -> Result<usize, RunError>
 where
+    B: Hardware,
     T: Task<Item = Digit>,
     O: Optimizer<T::Model<B>, B>,
 {
@@ -28,8 +29,9 @@ where
         };
     };
     let batch = args.batch_size.get().min(items.len());
+    let device = args.placing.first::<B>();
     let measure =
-        |samples: usize| measure_task::<B, _, _>(task, &DEVICE, optimizer(), &items[..samples]);
+        |samples: usize| measure_task::<B, _, _>(task, &device, optimizer(), &items[..samples]);
     let fit = fewest_virtual_nodes(batch, limit, measure).map_err(refused)?;
     match args.virtual_nodes {
         // Every rank runs at least one.

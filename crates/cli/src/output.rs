@@ -6,8 +6,17 @@ use serde::Serialize;
 
 /// A result that can be printed both ways.
 pub(crate) trait Report: Serialize {
-    /// The lines of the table.
-    fn rows(&self) -> Vec<(&'static str, String)>;
+    /// What people read.
+    fn text(&self) -> String;
+}
+
+/// Lines of a table.
+pub(crate) type Rows = Vec<(&'static str, String)>;
+
+/// A table as text.
+pub(crate) fn table(rows: Rows) -> String {
+    let line = |(name, value)| format!("{name:<18} {value}\n");
+    rows.into_iter().map(line).collect()
 }
 
 /// Prints a result: with `json`, as one object on one line.
@@ -16,9 +25,7 @@ pub(crate) fn print(report: &impl Report, json: bool) -> io::Result<()> {
     if json {
         writeln!(out, "{}", serde_json::to_string(report)?)?;
     } else {
-        for (name, value) in report.rows() {
-            writeln!(out, "{name:<18} {value}")?;
-        }
+        write!(out, "{}", report.text())?;
     }
     out.flush()
 }

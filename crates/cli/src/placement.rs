@@ -3,6 +3,8 @@
 use burn_virtual::plan::Placement;
 use serde::Serialize;
 
+use crate::output::Rows;
+
 /// Where a job ran and what it took. The fields and their order are stable.
 #[derive(Debug, Serialize)]
 pub(crate) struct Placed {
@@ -31,7 +33,7 @@ pub(crate) fn ranges(placement: &Placement) -> Vec<[usize; 2]> {
 
 impl Placed {
     /// Lines of a table for people.
-    pub(crate) fn rows(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn rows(&self) -> Rows {
         let shares = self.placement.iter().zip(&self.devices);
         let placement =
             shares.map(|([first, last], device)| format!("{device} runs {first}..={last}"));

@@ -8,8 +8,7 @@ use burn_virtual::models::{Digit, Digits};
 use burn_virtual::nodes::{Task, VirtualNodes};
 
 use crate::args::{Model, PredictArgs};
-use crate::backend::{self, B, DEVICE};
-use crate::devices::{Device, check_count};
+use crate::backend::{Hardware, OnBackend};
 use crate::error::RunError;
 use crate::output;
 use crate::placement::{Placed, ranges};
@@ -20,25 +19,35 @@ use crate::weights;
 
 /// Predicts and prints the result.
 pub(crate) fn run(args: &PredictArgs) -> Result<(), RunError> {
-    check_count(&args.placing.devices)?;
-    let report = match args.model {
-        Model::DigitsCnn => predict(args, &Cnn)?,
-        Model::DigitsMlp => predict(args, &Mlp)?,
-    };
+    let report = args.placing.kind()?.run(Predict(args))?;
     Ok(output::print(&report, args.json)?)
 }
 
-fn predict<T>(args: &PredictArgs, task: &T) -> Result<PredictReport, RunError>
+struct Predict<'a>(&'a PredictArgs);
+
+impl OnBackend for Predict<'_> {
+    type Output = Result<PredictReport, RunError>;
+
+    fn run<B: Hardware>(self) -> Self::Output {
+        match self.0.model {
+            Model::DigitsCnn => predict::<B, _>(self.0, &Cnn),
+            Model::DigitsMlp => predict::<B, _>(self.0, &Mlp),
+        }
+    }
+}
+
+fn predict<B, T>(args: &PredictArgs, task: &T) -> Result<PredictReport, RunError>
 where
+    B: Hardware,
     T: Task<Item = Digit, Prediction = u8>,
 {
     let digits = Digits::load()?;
     let meter = Meter::new();
     let _listening = meter.listen();
-    let mut model = task.model::<B>(&DEVICE);
+    let mut model = task.model::<B>(&args.placing.first::<B>());
     let weights = weights::load(args.model, &mut model, &args.weights)?;
     let mut predictor = VirtualNodes::new(args.virtual_nodes.get())
-        .devices(args.placing.devices.iter().copied().map(Device::flex))
+        .devices(args.placing.on::<B>())
         .predictor(model.valid())?;
     drop(model);
 
@@ -68,8 +77,8 @@ where
             peak_rss_bytes: peak_rss_bytes(),
             virtual_nodes: predictor.virtual_nodes(),
             placement: ranges(predictor.placement()),
-            devices: args.placing.devices.iter().map(Device::to_string).collect(),
-            backend: backend::NAME,
+            devices: args.placing.names(),
+            backend: B::NAME,
             probe: predictor.probe().to_string(),
         },
     })

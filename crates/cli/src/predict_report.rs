@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::output::Report;
+use crate::output::{Report, table};
 use crate::placement::Placed;
 
 /// The result of `burn-virtual predict`. The fields and their order are stable.
@@ -24,7 +24,7 @@ pub(crate) struct PredictReport {
 }
 
 impl Report for PredictReport {
-    fn rows(&self) -> Vec<(&'static str, String)> {
+    fn text(&self) -> String {
         let mut rows = vec![
             ("held-out samples", self.samples.to_string()),
             ("accuracy", format!("{:.2} %", 100.0 * self.accuracy)),
@@ -32,6 +32,6 @@ impl Report for PredictReport {
         ];
         rows.extend(self.placed.rows());
         rows.push(("weights SHA-256", self.weights_sha256.clone()));
-        rows
+        table(rows)
     }
 }

@@ -7,8 +7,7 @@ use burn_virtual::models::{Digit, Digits};
 use burn_virtual::nodes::{RankMemory, Session, Task, Trainer, VirtualNodes, WeightsHash};
 
 use crate::args::{self, Model, TrainArgs};
-use crate::backend::{self, B, DEVICE};
-use crate::devices::{Device, check_count};
+use crate::backend::{Hardware, OnBackend};
 use crate::error::RunError;
 use crate::optimizer::{adam, adamw, default_rate, sgd};
 use crate::placement::{Placed, ranges};
@@ -21,44 +20,54 @@ use crate::{memory, output};
 
 /// Trains and prints the result.
 pub(crate) fn run(args: &TrainArgs) -> Result<(), RunError> {
-    check_count(&args.placing.devices)?;
-    let report = match args.model {
-        Model::DigitsCnn => with_optimizer(args, &Cnn)?,
-        Model::DigitsMlp => with_optimizer(args, &Mlp)?,
-    };
+    let report = args.placing.kind()?.run(Train(args))?;
     Ok(output::print(&report, args.json)?)
 }
 
-fn with_optimizer(
-    args: &TrainArgs,
-    task: &impl Task<Item = Digit>,
-) -> Result<TrainReport, RunError> {
-    match args.optimizer {
-        args::Optimizer::Adam => train(args, task, adam),
-        args::Optimizer::Sgd => train(args, task, sgd),
-        args::Optimizer::Adamw => train(args, task, adamw),
+struct Train<'a>(&'a TrainArgs);
+
+impl OnBackend for Train<'_> {
+    type Output = Result<TrainReport, RunError>;
+
+    fn run<B: Hardware>(self) -> Self::Output {
+        match self.0.model {
+            Model::DigitsCnn => with_optimizer::<B, _>(self.0, &Cnn),
+            Model::DigitsMlp => with_optimizer::<B, _>(self.0, &Mlp),
+        }
     }
 }
 
-fn train<T, O>(
+fn with_optimizer<B: Hardware, T: Task<Item = Digit>>(
+    args: &TrainArgs,
+    task: &T,
+) -> Result<TrainReport, RunError> {
+    match args.optimizer {
+        args::Optimizer::Adam => train::<B, T, _>(args, task, adam),
+        args::Optimizer::Sgd => train::<B, T, _>(args, task, sgd),
+        args::Optimizer::Adamw => train::<B, T, _>(args, task, adamw),
+    }
+}
+
+fn train<B, T, O>(
     args: &TrainArgs,
     task: &T,
     optimizer: impl Fn() -> O,
 ) -> Result<TrainReport, RunError>
 where
+    B: Hardware,
     T: Task<Item = Digit>,
     O: Optimizer<T::Model<B>, B>,
 {
     let out = args.out.as_deref().map(Output::in_folder).transpose()?;
     let digits = Digits::load()?;
-    let count = memory::virtual_nodes(args, task, &optimizer, digits.train())?;
+    let count = memory::virtual_nodes::<B, _, _>(args, task, &optimizer, digits.train())?;
     let meter = Meter::new();
     let _listening = meter.listen();
 
     let settings = VirtualNodes::new(count)
         .seed(args.seed)
-        .devices(args.placing.devices.iter().copied().map(Device::flex));
-    let mut model = task.model::<B>(&DEVICE);
+        .devices(args.placing.on::<B>());
+    let mut model = task.model::<B>(&args.placing.first::<B>());
     let nodes = settings.clone().require_all_gradients().start(&mut model)?;
     let rate = args.lr.unwrap_or_else(|| default_rate(args.optimizer));
     let mut trainer = Trainer::new(nodes, model, optimizer(), rate);
@@ -97,7 +106,12 @@ where
     })
 }
 
-fn placed(args: &TrainArgs, nodes: &Session<B>, predictor: &[RankMemory], meter: &Meter) -> Placed {
+fn placed<B: Hardware>(
+    args: &TrainArgs,
+    nodes: &Session<B>,
+    predictor: &[RankMemory],
+    meter: &Meter,
+) -> Placed {
     let ranks = nodes.memory().iter().zip(predictor);
     // What the optimizer made between steps is on the books of the thread's own meter.
     let peak = |(training, prediction): (&RankMemory, &RankMemory)| {
@@ -108,8 +122,8 @@ fn placed(args: &TrainArgs, nodes: &Session<B>, predictor: &[RankMemory], meter:
         peak_rss_bytes: peak_rss_bytes(),
         virtual_nodes: nodes.virtual_nodes(),
         placement: ranges(nodes.placement()),
-        devices: args.placing.devices.iter().map(Device::to_string).collect(),
-        backend: backend::NAME,
+        devices: args.placing.names(),
+        backend: B::NAME,
         probe: nodes.probe().to_string(),
     }
 }

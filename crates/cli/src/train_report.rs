@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::output::Report;
+use crate::output::{Report, table};
 use crate::placement::Placed;
 
 /// The result of `burn-virtual train`. The fields and their order are stable.
@@ -26,7 +26,7 @@ pub(crate) struct TrainReport {
 }
 
 impl Report for TrainReport {
-    fn rows(&self) -> Vec<(&'static str, String)> {
+    fn text(&self) -> String {
         let mut rows = vec![
             ("steps", format!("{} ({} epochs)", self.steps, self.epochs)),
             ("loss", format!("{:.6}", self.loss)),
@@ -38,6 +38,6 @@ impl Report for TrainReport {
         ];
         rows.extend(self.placed.rows());
         rows.push(("weights SHA-256", self.weights_sha256.clone()));
-        rows
+        table(rows)
     }
 }

@@ -57,6 +57,7 @@ mod task;
 mod task_steps;
 mod tensors;
 mod trainer;
+mod verify;
 mod walk;
 mod weights;
 mod weights_file;
@@ -77,6 +78,9 @@ pub use session::{Session, StepOutput};
 pub use settings::{DefaultDevice, VirtualNodes};
 pub use task::{Task, TaskBatcher, ValidModel};
 pub use trainer::{StepReport, Trainer};
+pub use verify::{
+    BackendReport, LayerReport, PlacementReport, Verify, VerifyReport, VerifySettings,
+};
 pub use weights::WeightsHash;
 pub use weights_file::{WeightsError, load_weights, read_weights_metadata, save_weights};
 

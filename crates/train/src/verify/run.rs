@@ -1,0 +1,169 @@
+//! One training of a verification.
+
+use std::time::Instant;
+
+use burn::module::{AutodiffModule, Module, ModuleVisitor, Param};
+use burn::optim::{AdamConfig, GradientsParams, Optimizer};
+use burn::tensor::Tensor;
+
+use super::VerifySettings;
+use crate::names::PathStack;
+use crate::predictor::check_batch_size;
+use crate::{
+    Session, StepOutput, Task, TaskBatcher, TrainError, VirtualAutodiff, VirtualNodes, WeightsHash,
+};
+
+/// What every training of a verification has in common.
+pub(super) struct Job<'a, T: Task> {
+    pub(super) task: &'a T,
+    pub(super) items: &'a [T::Item],
+    pub(super) held_out: &'a [T::Item],
+    pub(super) settings: VerifySettings,
+}
+
+/// A training that is over, on the host.
+pub(super) struct Trained {
+    /// Per rank, the device.
+    pub(super) devices: Vec<String>,
+    /// Per rank, how many virtual nodes it ran.
+    pub(super) shares: Vec<usize>,
+    pub(super) initial: WeightsHash,
+    pub(super) weights: WeightsHash,
+    /// The loss of each step.
+    pub(super) losses: Vec<f64>,
+    /// The gradients of the first step, by module path, in module order.
+    pub(super) gradients: Vec<(String, Vec<f32>)>,
+    pub(super) score: Option<f64>,
+    /// The fastest step.
+    pub(super) step_seconds: f64,
+}
+
+impl Trained {
+    /// Whether everything that is promised to be bit-identical is.
+    pub(super) fn same_bits(&self, other: &Self) -> bool {
+        let bits = |losses: &[f64]| losses.iter().map(|loss| loss.to_bits()).collect::<Vec<_>>();
+        self.initial == other.initial
+            && self.weights == other.weights
+            && bits(&self.losses) == bits(&other.losses)
+    }
+}
+
+impl<T: Task> Job<'_, T> {
+    pub(super) fn train<B: VirtualAutodiff>(
+        &self,
+        devices: &[B::Device],
+        shares: Option<Vec<usize>>,
+    ) -> Result<Trained, TrainError> {
+        let settings = &self.settings;
+        check_batch_size(settings.batch_size)?;
+        if self.items.is_empty() {
+            return Err(TrainError::EmptyBatch);
+        }
+        let mut nodes = VirtualNodes::new(settings.virtual_nodes)
+            .seed(settings.seed)
+            .devices(devices.iter().cloned());
+        nodes.shares = shares;
+        let main = devices.first().cloned().unwrap_or_default();
+        let mut model = self.task.model::<B>(&main);
+        let mut session = nodes.clone().start(&mut model)?;
+        let initial = WeightsHash::of(&model)?;
+
+        let mut optimizer = AdamConfig::new().init();
+        let (mut losses, mut gradients) = (Vec::new(), Vec::new());
+        let mut step_seconds = f64::INFINITY;
+        let batches = self.items.chunks(settings.batch_size).cycle();
+        for items in batches.take(settings.steps) {
+            let start = Instant::now();
+            let out = self.step(&mut session, &model, items)?;
+            if losses.is_empty() {
+                gradients = read_gradients::<B, _>(&model, &out.grads)?;
+            }
+            losses.push(out.loss);
+            model = optimizer.step(settings.learning_rate, model, out.grads);
+            step_seconds = step_seconds.min(start.elapsed().as_secs_f64());
+        }
+        let score = match self.held_out {
+            [] => None,
+            items => Some(nodes.predictor(model.valid())?.score_task::<B, T>(
+                self.task,
+                items,
+                settings.batch_size,
+            )?),
+        };
+        Ok(Trained {
+            devices: devices.iter().map(|device| format!("{device:?}")).collect(),
+            shares: session
+                .placement()
+                .shares()
+                .map(|share| share.len())
+                .collect(),
+            initial,
+            weights: WeightsHash::of(&model)?,
+            losses,
+            gradients,
+            score,
+            step_seconds,
+        })
+    }
+
+    fn step<B: VirtualAutodiff>(
+        &self,
+        session: &mut Session<B>,
+        model: &T::Model<B>,
+        items: &[T::Item],
+    ) -> Result<StepOutput, TrainError> {
+        session.backward(model, items, &TaskBatcher(self.task), |model, micro| {
+            self.task.loss::<B>(model, micro)
+        })
+    }
+}
+
+/// The gradients of a step by module path; none for a parameter that got none.
+fn read_gradients<B: VirtualAutodiff, M: AutodiffModule<B>>(
+    model: &M,
+    gradients: &GradientsParams,
+) -> Result<Vec<(String, Vec<f32>)>, TrainError> {
+    let mut reader = Reader {
+        gradients,
+        path: PathStack::default(),
+        read: Vec::new(),
+        error: None,
+    };
+    Module::<B>::visit(model, &mut reader);
+    reader.error.map_or(Ok(reader.read), Err)
+}
+
+struct Reader<'a> {
+    gradients: &'a GradientsParams,
+    path: PathStack,
+    read: Vec<(String, Vec<f32>)>,
+    error: Option<TrainError>,
+}
+
+impl<B: VirtualAutodiff> ModuleVisitor<B> for Reader<'_> {
+    fn enter_module(&mut self, name: &str, _container: &str) {
+        self.path.enter(name);
+    }
+
+    fn exit_module(&mut self, _name: &str, _container: &str) {
+        self.path.exit();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+        let Some(gradient) = self.gradients.get::<B::InnerBackend, D>(param.id) else {
+            return;
+        };
+        let device = gradient.device();
+        match gradient.try_into_data() {
+            Ok(data) => self
+                .read
+                .push((self.path.path(), data.iter::<f32>().collect())),
+            Err(error) => {
+                self.error.get_or_insert(TrainError::Device {
+                    device: format!("{device:?}"),
+                    reason: error.to_string(),
+                });
+            }
+        }
+    }
+}
