@@ -1,4 +1,4 @@
-//! Jobs in one process do not see each other, nor what others do to the backend.
+//! Jobs in one process do not see each other.
 #![allow(
     clippy::unwrap_used,
     reason = "helpers of tests: a panic is how a test fails"
@@ -7,17 +7,13 @@
 mod common;
 
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
-use burn::tensor::backend::Backend;
-use burn::tensor::{Distribution, Tensor};
-use burn_flex::Flex;
 use burn_virtual::nodes::{Session, VirtualNodes, WeightsHash};
 
 use common::{
-    Cnn, MAPPINGS, Net, OnFlex, SampleBatcher, Samples, StepTrace, adam, bits, devices, hash,
-    samples, start, train_step, weighted_loss,
+    Cnn, MAPPINGS, Net, OnFlex, SampleBatcher, Samples, StepTrace, adam, devices, hash, samples,
+    start, train_step, weighted_loss,
 };
 
 type B = OnFlex;
@@ -60,66 +56,6 @@ fn jobs_get_the_bits_they_get_alone_when_they_run_together() {
         });
         assert_eq!(together, alone, "{shares:?}");
     }
-}
-
-/// Runs `work` while another thread seeds Flex and draws from it, all the time.
-fn beside_a_thief<T>(work: impl FnOnce() -> T) -> T {
-    struct Done<'a>(&'a AtomicBool);
-    impl Drop for Done<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Relaxed);
-        }
-    }
-    let done = AtomicBool::new(false);
-    let thieving = Barrier::new(2);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let device = Default::default();
-            let steal = || {
-                Flex::seed(&device, 7);
-                Tensor::<Flex, 1>::random([5], Distribution::Default, &device)
-            };
-            drop(steal());
-            thieving.wait();
-            while !done.load(Relaxed) {
-                drop(steal());
-            }
-        });
-        thieving.wait();
-        let _done = Done(&done);
-        work()
-    })
-}
-
-#[test]
-fn case_28_losses_are_equal_while_another_thread_seeds_and_draws() {
-    let expected = train(42, &[4]);
-    let together = beside_a_thief(|| {
-        thread::scope(|scope| {
-            let jobs = [
-                scope.spawn(|| train(42, &[2, 2])),
-                scope.spawn(|| train(42, &[4])),
-            ];
-            jobs.map(|job| job.join().unwrap())
-        })
-    });
-    assert_eq!(together, [expected.clone(), expected]);
-}
-
-#[test]
-fn case_28_seed_gives_the_same_draws_while_another_thread_seeds_and_draws() {
-    let device = Default::default();
-    let draw = || {
-        B::seed(&device, 42);
-        bits(Tensor::<B, 1>::random([5], Distribution::Default, &device))
-    };
-    let expected = draw();
-    assert_eq!(draw(), expected);
-    beside_a_thief(|| {
-        for _ in 0..200 {
-            assert_eq!(draw(), expected);
-        }
-    });
 }
 
 /// Loss, how many were right, and how many there were.

@@ -12,8 +12,9 @@ use burn::nn::conv::{Conv2d, Conv2dConfig};
 use burn::nn::{
     BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Linear, LinearConfig, PaddingConfig2d,
 };
+use burn::optim::adaptor::OptimizerAdaptor;
 use burn::optim::momentum::MomentumConfig;
-use burn::optim::{AdamConfig, Optimizer, SgdConfig};
+use burn::optim::{Adam, AdamConfig, GradientsParams, Optimizer, SgdConfig};
 use burn::record::{BinBytesRecorder, FullPrecisionSettings, Recorder};
 use burn::tensor::activation::{log_softmax, relu};
 use burn::tensor::backend::Backend;
@@ -122,6 +123,22 @@ pub(crate) fn load<B: Backend, M: Module<B>>(model: M, bytes: &[u8]) -> M {
     let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
     let device = B::Device::default();
     model.load_record(Recorder::<B>::load(&recorder, bytes.to_vec(), &device).unwrap())
+}
+
+/// The state of an Adam as bytes, in the order of parameter ids: a record as a whole has none.
+pub(crate) fn adam_state<B: VirtualAutodiff, M: AutodiffModule<B>>(
+    optim: &OptimizerAdaptor<Adam, M, B>,
+) -> Vec<(ParamId, Vec<u8>)> {
+    let recorder = BinBytesRecorder::<FullPrecisionSettings>::default();
+    let records = optim.to_record().into_iter();
+    let mut states: Vec<_> = records
+        .map(|(id, record)| {
+            let bytes = Recorder::<B>::record(&recorder, record, ()).unwrap();
+            (id, bytes)
+        })
+        .collect();
+    states.sort_unstable();
+    states
 }
 
 /// The smallest model: a vector, or a number, times what it is given.
@@ -360,6 +377,23 @@ pub(crate) fn trained_ids<B: Backend, M: Module<B>>(model: &M) -> Vec<ParamId> {
     let mut ids = Ids(Vec::new());
     model.visit(&mut ids);
     ids.0
+}
+
+/// The bits of every gradient that a step gave the model, in module order.
+pub(crate) fn gradient_bits<B: VirtualAutodiff, M: Module<B>>(
+    model: &M,
+    gradients: &GradientsParams,
+) -> Vec<Vec<u32>> {
+    struct Bits<'a>(&'a GradientsParams, Vec<Vec<u32>>);
+    impl<B: VirtualAutodiff> ModuleVisitor<B> for Bits<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
+            let gradient = self.0.get::<B::InnerBackend, D>(param.id);
+            self.1.extend(gradient.map(bits));
+        }
+    }
+    let mut visitor = Bits(gradients, Vec::new());
+    model.visit(&mut visitor);
+    visitor.1
 }
 
 /// Freezes the parameters of `ids` whose bit is set in `mask`, and thaws the others.

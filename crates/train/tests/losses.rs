@@ -44,7 +44,7 @@ fn reference(
 ) -> (f64, f64) {
     let (mut sum, mut weight) = (0.0, 0.0);
     for (row, &target) in logits().iter().zip(targets) {
-        if Some(target) == pad {
+        if Some(target) == pad || weights[target as usize] == 0.0 {
             continue;
         }
         let total: f64 = row.iter().map(|x| f64::from(*x).exp()).sum();

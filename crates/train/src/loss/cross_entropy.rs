@@ -27,7 +27,8 @@ pub fn cross_entropy_sum<B: Backend>(
 ///
 /// A row of target `y` and class log-probabilities `p` adds
 /// `-(1 - smoothing) * w[y] * p[y] - smoothing / classes * sum over c of w[c] * p[c]` to the sum and
-/// `w[y]` to the weight; a row whose target is padding adds nothing to either.
+/// `w[y]` to the weight. A row whose target is padding adds nothing to either, and so does one whose
+/// class has weight 0: like a virtual node of weight 0, whatever shares its micro-batch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CrossEntropy {
     padding: Vec<i64>,
@@ -179,7 +180,7 @@ impl CrossEntropy {
             };
             rows.classes.push(class);
             rows.weights.push(weight);
-            rows.padded.push(padded);
+            rows.left_out.push(weight == 0.0);
         }
         Ok(rows)
     }
@@ -216,7 +217,7 @@ impl CrossEntropy {
             Tensor::<B, 2, Int>::from_data(TensorData::new(rows.classes, [count, 1]), &device);
         // Filled, not multiplied: what stands in a row that does not count may be infinite.
         let mask = Tensor::<B, 2, burn::tensor::Bool>::from_data(
-            TensorData::new(rows.padded, [count, 1]),
+            TensorData::new(rows.left_out, [count, 1]),
             &device,
         );
         let kept = log_probabilities.mask_fill(mask.expand([count, classes]), 0.0);
@@ -246,5 +247,7 @@ struct Rows {
     classes: Vec<i64>,
     /// The weight of each row's class; 0 for padding.
     weights: Vec<f32>,
-    padded: Vec<bool>,
+    /// Padding, and classes of weight 0: else the smoothing of such a row would count beside others,
+    /// but not in a virtual node of its own, which weighs nothing.
+    left_out: Vec<bool>,
 }

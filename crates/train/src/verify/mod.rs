@@ -80,7 +80,7 @@ impl<'a, T: Task> Verify<'a, T> {
         let devices: Vec<_> = devices.into_iter().collect();
         let first = self.train::<B>(&devices[..devices.len().min(1)], None)?;
         let again = self.train::<B>(&devices[..1], None)?;
-        let mut report = self.compared::<B>(name.into(), &first);
+        let mut report = self.compared(name.into(), &first);
         report.repeats = Some(again.same_bits(&first));
         report.add_placement(&first, &first);
         if devices.len() > 1 {
@@ -102,7 +102,7 @@ impl<'a, T: Task> Verify<'a, T> {
         device: B::Device,
     ) -> Result<Self, TrainError> {
         let trained = self.train::<B>(&[device], None)?;
-        let report = self.compared::<B>(name.into(), &trained);
+        let report = self.compared(name.into(), &trained);
         Ok(self.add(report, trained))
     }
 
@@ -128,7 +128,7 @@ impl<'a, T: Task> Verify<'a, T> {
         shares
     }
 
-    fn compared<B: VirtualAutodiff>(&self, name: String, trained: &Trained) -> BackendReport {
+    fn compared(&self, name: String, trained: &Trained) -> BackendReport {
         let reference = self.reference.as_ref().unwrap_or(trained);
         compare::with_reference(name, trained, reference, self.job.settings.tolerance)
     }
