@@ -13,7 +13,7 @@ use burn::backend::Autodiff;
 use burn::data::dataloader::batcher::Batcher;
 use burn::data::dataloader::{DataLoader, DataLoaderBuilder};
 use burn::data::dataset::InMemDataset;
-use burn::module::{AutodiffModule, Module};
+use burn::module::Module;
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::optim::AdamConfig;
 use burn::record::CompactRecorder;
@@ -108,6 +108,7 @@ type Trained = Classifier<VirtualBackend<Flex>>;
 
 /// As without this project: one batch at a time, whole.
 fn plainly(directory: &Path, digits: &Digits) -> Trained {
+    B::seed(&Cpu, 42);
     let train = loader::<B, _>(DigitsBatcher, digits.train());
     let valid = loader::<VirtualBackend<Flex>, _>(DigitsBatcher, digits.held_out());
     launch!(directory, train, valid, Classifier::<B>::new(&Cpu))

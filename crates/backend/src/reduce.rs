@@ -1,43 +1,99 @@
-//! Full sums and means whose bits do not depend on threads or memory layout.
+//! Sums and means whose bits do not depend on threads, memory layout or atomics.
 //!
 //! Flex adds 4,194,304 or more elements in parallel, in an order that rayon's scheduling decides,
-//! and adds a transposed view in buffer order. Here a tensor is first made contiguous, then summed
-//! in chunks far below that size, and the chunk sums are added in order.
+//! and adds a transposed view in buffer order. GPU backends add the sums of their workgroups with
+//! atomics, in the order in which they finish; and where one dimension is very long, the reduction
+//! of cubecl 0.10 along it gives wrong values (on software Vulkan from 2^18 elements on: -381 for
+//! 186). Here a tensor is first made contiguous, then summed in pieces that each backend adds in one
+//! order, and these sums are added in order.
 
 use burn_backend::tensor::FloatTensor;
 use burn_backend::{Backend, DType, FloatDType, Shape, Slice, TensorMetadata};
 
-/// Elements of one chunk; a tensor up to this size is one sum of the inner backend.
+/// Elements that a CPU backend adds as one sum.
 const CHUNK: usize = 1 << 20;
 
+/// Elements that a GPU backend adds as one row.
+const ROW: usize = 1 << 10;
+
+/// The longest dimension that is left to the reduction of a GPU backend.
+const LONGEST: usize = 1 << 16;
+
 pub(crate) fn sum<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
-    reduce::<B>(tensor, B::float_sum, chunk_sums::<B>)
+    let flat = flatten::<B>(tensor);
+    if adds_in_order::<B>(&flat) {
+        return B::float_sum(flat);
+    }
+    in_full_precision::<B>(flat, total::<B>)
 }
 
 pub(crate) fn mean<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
-    reduce::<B>(tensor, B::float_mean, |flat| {
+    let flat = flatten::<B>(tensor);
+    if adds_in_order::<B>(&flat) {
+        return B::float_mean(flat);
+    }
+    in_full_precision::<B>(flat, |flat| {
         let count = flat.shape().num_elements() as f64;
-        B::float_div_scalar(chunk_sums::<B>(flat), count.into())
+        B::float_div_scalar(total::<B>(flat), count.into())
     })
 }
 
-/// Reduces a small tensor by the inner backend and a large one in chunks; half precision in f32,
-/// since a total of that many halves would overflow or lose them.
-fn reduce<B: Backend>(
-    tensor: FloatTensor<B>,
-    small: impl FnOnce(FloatTensor<B>) -> FloatTensor<B>,
-    large: impl FnOnce(FloatTensor<B>) -> FloatTensor<B>,
-) -> FloatTensor<B> {
-    let flat = flatten::<B>(tensor);
-    if flat.shape().num_elements() <= CHUNK {
-        return small(flat);
+pub(crate) fn sum_dim<B: Backend>(tensor: FloatTensor<B>, dim: usize) -> FloatTensor<B> {
+    let length = tensor.shape()[dim];
+    if is_cpu::<B>() || (1..=LONGEST).contains(&length) {
+        return B::float_sum_dim(tensor, dim);
     }
+    if length == 0 {
+        let mut shape = tensor.shape();
+        shape[dim] = 1;
+        return zeros::<B>(&tensor, shape);
+    }
+    let mut slices: Vec<_> = tensor
+        .shape()
+        .iter()
+        .map(|&size| Slice::from(0..size))
+        .collect();
+    let mut piece = |start: usize| {
+        slices[dim] = Slice::from(start..length.min(start + LONGEST));
+        B::float_sum_dim(B::float_slice(tensor.clone(), &slices), dim)
+    };
+    let first = piece(0);
+    (LONGEST..length)
+        .step_by(LONGEST)
+        .fold(first, |total, start| B::float_add(total, piece(start)))
+}
+
+pub(crate) fn mean_dim<B: Backend>(tensor: FloatTensor<B>, dim: usize) -> FloatTensor<B> {
+    let length = tensor.shape()[dim];
+    if is_cpu::<B>() || length <= LONGEST {
+        return B::float_mean_dim(tensor, dim);
+    }
+    B::float_div_scalar(sum_dim::<B>(tensor, dim), (length as f64).into())
+}
+
+/// Whether the backend's own sum of this tensor has one order.
+fn adds_in_order<B: Backend>(flat: &FloatTensor<B>) -> bool {
+    is_cpu::<B>() && flat.shape().num_elements() <= CHUNK
+}
+
+/// Whether the backend computes on the CPU, without atomics. By the name of its type, as its own name
+/// takes an allocation, and on a GPU a client, for every sum.
+fn is_cpu<B: Backend>() -> bool {
+    let name = core::any::type_name::<B>();
+    name.contains("burn_flex::") || name.contains("burn_ndarray::")
+}
+
+/// Half precision is summed in f32: a total of that many halves would overflow or lose them.
+fn in_full_precision<B: Backend>(
+    flat: FloatTensor<B>,
+    reduce: impl FnOnce(FloatTensor<B>) -> FloatTensor<B>,
+) -> FloatTensor<B> {
     let half = match flat.dtype() {
         DType::F16 => FloatDType::F16,
         DType::BF16 => FloatDType::BF16,
-        _ => return large(flat),
+        _ => return reduce(flat),
     };
-    B::float_cast(large(B::float_cast(flat, FloatDType::F32)), half)
+    B::float_cast(reduce(B::float_cast(flat, FloatDType::F32)), half)
 }
 
 /// One dimension, contiguous: reshaping a view copies it in logical order.
@@ -46,13 +102,48 @@ fn flatten<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
     B::float_reshape(tensor, Shape::from([count]))
 }
 
+fn total<B: Backend>(flat: FloatTensor<B>) -> FloatTensor<B> {
+    if is_cpu::<B>() {
+        chunk_sums::<B>(flat)
+    } else {
+        row_sums::<B>(flat)
+    }
+}
+
 fn chunk_sums<B: Backend>(flat: FloatTensor<B>) -> FloatTensor<B> {
     let count = flat.shape().num_elements();
-    let chunk = |start: usize| {
-        let end = count.min(start + CHUNK);
-        B::float_sum(B::float_slice(flat.clone(), &[Slice::from(start..end)]))
-    };
+    let chunk = |start: usize| B::float_sum(piece::<B>(&flat, start, count.min(start + CHUNK)));
     (CHUNK..count)
         .step_by(CHUNK)
         .fold(chunk(0), |total, start| B::float_add(total, chunk(start)))
+}
+
+/// Sums rows, then rows of their sums, until one is left. What doesn't fill a row is one of its own.
+fn row_sums<B: Backend>(mut flat: FloatTensor<B>) -> FloatTensor<B> {
+    loop {
+        let count = flat.shape().num_elements();
+        if count == 0 {
+            return zeros::<B>(&flat, Shape::from([1]));
+        }
+        let (rows, rest) = (count / ROW, count % ROW);
+        if rows == 0 || count == ROW {
+            return B::float_sum_dim(flat, 0);
+        }
+        let whole = piece::<B>(&flat, 0, count - rest);
+        let sums = B::float_sum_dim(B::float_reshape(whole, Shape::from([rows, ROW])), 1);
+        let mut sums = vec![B::float_reshape(sums, Shape::from([rows]))];
+        if rest > 0 {
+            sums.push(B::float_sum_dim(piece::<B>(&flat, count - rest, count), 0));
+        }
+        flat = B::float_cat(sums, 0);
+    }
+}
+
+/// A sum of nothing, which the reductions of GPU backends refuse.
+fn zeros<B: Backend>(like: &FloatTensor<B>, shape: Shape) -> FloatTensor<B> {
+    B::float_zeros(shape, &B::float_device(like), like.dtype().into())
+}
+
+fn piece<B: Backend>(flat: &FloatTensor<B>, start: usize, end: usize) -> FloatTensor<B> {
+    B::float_slice(flat.clone(), &[Slice::from(start..end)])
 }

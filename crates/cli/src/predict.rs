@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use burn::module::AutodiffModule;
 use burn_virtual::backend::Meter;
 use burn_virtual::models::{Digit, Digits};
 use burn_virtual::nodes::{Task, VirtualNodes};
@@ -48,7 +47,7 @@ where
     let weights = weights::load(args.model, &mut model, &args.weights)?;
     let mut predictor = VirtualNodes::new(args.virtual_nodes.get())
         .devices(args.placing.on::<B>())
-        .predictor(model.valid())?;
+        .predictor(&model)?;
     drop(model);
 
     let items = digits.held_out();

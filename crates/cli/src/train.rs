@@ -1,6 +1,5 @@
 //! `burn-virtual train`: a task on virtual nodes.
 
-use burn::module::AutodiffModule;
 use burn::optim::Optimizer;
 use burn_virtual::backend::Meter;
 use burn_virtual::models::{Digit, Digits};
@@ -93,7 +92,7 @@ where
     if let Some(out) = out {
         out.save(args.model, &model)?;
     }
-    let mut predictor = settings.predictor(model.valid())?;
+    let mut predictor = settings.predictor(&model)?;
     let accuracy = predictor.score_task::<B, T>(task, digits.held_out(), args.batch_size.get())?;
     Ok(TrainReport {
         steps: tally.steps(),

@@ -116,6 +116,30 @@ pub enum TrainError {
         got: Probe,
     },
 
+    /// A device that does not repeat its own bits.
+    #[error(
+        "device {device} of {backend} does not repeat its bits (bit probe {first}, then {again}): results would change from run to run; `allow_drift` accepts that"
+    )]
+    Unsteady {
+        /// The device, as its backend prints it.
+        device: String,
+        /// The backend's name.
+        backend: String,
+        /// The first probe.
+        first: Probe,
+        /// The second one.
+        again: Probe,
+    },
+
+    /// A backend that decides at run time which operations become one kernel.
+    #[error(
+        "backend {backend} fuses kernels: which bits a job gets would depend on what it computed before; name the backend without fusion, or accept that with `allow_drift`"
+    )]
+    Fusion {
+        /// The backend's name.
+        backend: String,
+    },
+
     /// A device failed outside any step.
     #[error("device {device}: {reason}")]
     Device {

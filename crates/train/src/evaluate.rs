@@ -1,6 +1,8 @@
 //! Scoring a model on virtual nodes, without gradients.
 
 use burn::data::dataloader::batcher::Batcher;
+#[cfg(feature = "burn-train")]
+use burn::module::HasAutodiffModule;
 use burn::module::{AutodiffModule, Module};
 use burn_virtual_plan::{BatchSplit, Layout, Partial};
 
@@ -94,12 +96,13 @@ impl<B: VirtualAutodiff> Session<B> {
         forward: &F,
     ) -> Result<Vec<R>, TrainError>
     where
-        M: Module<B::InnerBackend>,
+        M: Module<B::InnerBackend> + HasAutodiffModule<B>,
         S: SplitBatch<B::InnerBackend>,
         F: Fn(&M, S::Micro) -> R + Sync,
         R: Send,
     {
         use crate::inference::{Worker, forward_round};
+        use crate::replica::own_copy;
 
         let split = self.split(batch)?;
         let job = ForwardJob {
@@ -108,7 +111,7 @@ impl<B: VirtualAutodiff> Session<B> {
             batch,
         };
         let devices = &self.settings.devices;
-        let copy = |device| model.clone().to_device(device);
+        let copy = |device| own_copy::<B, _>(model).to_device(device);
         let mut models: Vec<_> = devices.iter().map(copy).collect();
         let workers = models.iter_mut().zip(devices);
         let workers = workers

@@ -1,10 +1,20 @@
 //! Where virtual nodes go: what a session and a predictor agree on before they start.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use burn::tensor::backend::Backend;
 use burn_virtual_backend::{Probe, Virtual, probe};
 use burn_virtual_collective::Options;
 use burn_virtual_plan::{Placement, PlanError};
 
+use crate::replica::message;
 use crate::{TrainError, VirtualNodes};
+
+/// How the name of a backend begins that fuses kernels.
+const FUSION: &str = "fusion";
+
+/// The name of the backend that is known not to repeat its bits.
+const NDARRAY: &str = "ndarray";
 
 /// The placement that the settings ask for.
 pub(crate) fn placement(
@@ -33,6 +43,10 @@ pub(crate) fn options<D>(settings: &VirtualNodes<D>) -> Options {
 
 /// The probe that all devices have in common, and with the job so far. Equal devices are probed
 /// once.
+///
+/// Where drift is not allowed, a device is refused that doesn't repeat its own bits: one that moves
+/// between two probes, and one whose backend fuses kernels, which decides at run time what is
+/// computed together. (`NdArray` is known not to, and says so: see the README.)
 pub(crate) fn same_probe<B: Virtual>(
     devices: &[B::Device],
     before: Option<Probe>,
@@ -43,10 +57,11 @@ pub(crate) fn same_probe<B: Virtual>(
         if known.iter().any(|(other, _)| *other == device) {
             continue;
         }
-        let got = probe::<B::Inner>(device).map_err(|error| TrainError::Device {
-            device: format!("{device:?}"),
-            reason: error.to_string(),
-        })?;
+        let got = if allow_drift {
+            probed::<B>(device)?
+        } else {
+            steady_probe::<B>(device)?
+        };
         let expected = before
             .or(known.first().map(|(_, probe)| *probe))
             .unwrap_or(got);
@@ -61,4 +76,37 @@ pub(crate) fn same_probe<B: Virtual>(
     }
     let first = known.first().map(|(_, probe)| *probe);
     Ok(first.ok_or(PlanError::NoRanks)?)
+}
+
+/// Probes a device twice.
+fn steady_probe<B: Virtual>(device: &B::Device) -> Result<Probe, TrainError> {
+    let first = probed::<B>(device)?;
+    let backend = B::Inner::name(device);
+    if backend.starts_with(FUSION) {
+        return Err(TrainError::Fusion { backend });
+    }
+    if backend == NDARRAY {
+        return Ok(first);
+    }
+    match probed::<B>(device)? {
+        again if again == first => Ok(first),
+        again => Err(TrainError::Unsteady {
+            device: format!("{device:?}"),
+            backend,
+            first,
+            again,
+        }),
+    }
+}
+
+/// Probes a device. A backend may panic where there is no such device, or no driver for it.
+fn probed<B: Virtual>(device: &B::Device) -> Result<Probe, TrainError> {
+    let probed = catch_unwind(AssertUnwindSafe(|| probe::<B::Inner>(device)));
+    let failed = |reason: String| TrainError::Device {
+        device: format!("{device:?}"),
+        reason,
+    };
+    probed
+        .map_err(|panic| failed(message(&*panic)))?
+        .map_err(|error| failed(error.to_string()))
 }

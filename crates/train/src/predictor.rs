@@ -3,7 +3,7 @@
 use std::fmt;
 
 use burn::data::dataloader::batcher::Batcher;
-use burn::module::Module;
+use burn::module::{AutodiffModule, Module};
 use burn_virtual_backend::{Meter, Probe, Virtual};
 use burn_virtual_plan::{BatchSplit, Placement};
 
@@ -14,7 +14,7 @@ use crate::placing::{options, placement, same_probe};
 use crate::ranks::Ranks;
 use crate::replica::guarded;
 use crate::walk::float_bytes;
-use crate::{JoinBatch, RankMemory, SplitBatch, TrainError, VirtualNodes};
+use crate::{JoinBatch, RankMemory, SplitBatch, TrainError, VirtualAutodiff, VirtualNodes};
 
 /// Runs a model on batches of any size: each is split over the virtual nodes and their devices, and
 /// the results are put together in order.
@@ -24,18 +24,20 @@ use crate::{JoinBatch, RankMemory, SplitBatch, TrainError, VirtualNodes};
 /// placement: they depend on the model, the batch and the number of virtual nodes.
 ///
 /// ```
+/// use burn::backend::Autodiff;
 /// use burn::nn::{Linear, LinearConfig};
 /// use burn::tensor::Tensor;
 /// use burn_flex::{Flex, FlexDevice};
 /// use burn_virtual_backend::VirtualBackend;
 /// use burn_virtual_train::VirtualNodes;
 ///
-/// type B = VirtualBackend<Flex>;
+/// type V = VirtualBackend<Flex>;
+/// type B = Autodiff<V>;
 ///
 /// let model: Linear<B> = LinearConfig::new(2, 3).init(&FlexDevice);
-/// let mut predictor = VirtualNodes::new(4).devices([FlexDevice, FlexDevice]).predictor(model)?;
+/// let mut predictor = VirtualNodes::new(4).devices([FlexDevice, FlexDevice]).predictor(&model)?;
 ///
-/// let inputs = Tensor::<B, 2>::ones([10, 2], &FlexDevice);
+/// let inputs = Tensor::<V, 2>::ones([10, 2], &FlexDevice);
 /// let outputs = predictor.predict_batch(&inputs, |model, micro| model.forward(micro))?;
 /// assert_eq!(outputs.dims(), [10, 3]);
 /// # Ok::<(), burn_virtual_train::TrainError>(())
@@ -53,20 +55,27 @@ pub struct Predictor<B: Virtual, M> {
 }
 
 impl<B: Virtual, M: Module<B>> Predictor<B, M> {
-    pub(crate) fn start(
+    pub(crate) fn start<A, N>(
         settings: VirtualNodes<Vec<B::Device>>,
-        mut model: M,
-    ) -> Result<Self, TrainError> {
+        model: &N,
+    ) -> Result<Self, TrainError>
+    where
+        A: VirtualAutodiff<InnerBackend = B, Device = B::Device>,
+        N: AutodiffModule<A, InnerModule = M>,
+    {
         settings.check()?;
         let ranks = settings.devices.len();
         let placement = placement(settings.count, ranks, settings.shares.as_deref())?;
         let probe = same_probe::<B>(&settings.devices, None, settings.allow_drift)?;
+        let mut model = model.clone();
         assign_ids(settings.seed, &mut model)?;
-        let replica = |device| model.clone().to_device(device);
+        // Each with running statistics of its own: a clone would share them, and moving it to
+        // another device would move the original's.
+        let replica = |device| model.valid().to_device(device);
         Ok(Self {
             ranks: Ranks::new(placement, options(&settings)),
             replicas: settings.devices.iter().map(replica).collect(),
-            parameters: float_bytes(&model),
+            parameters: float_bytes::<A, _>(&model),
             probe,
             batches: 0,
             meters: settings.devices.iter().map(|_| Meter::new()).collect(),

@@ -162,6 +162,17 @@ impl<B: VirtualAutodiff, M: AutodiffModule<B>> Master<B, M> {
     }
 }
 
+/// A copy of a model without autodiff that has running statistics of its own: a clone shares them,
+/// and moving it to another device would move the original's.
+#[cfg(feature = "burn-train")]
+pub(crate) fn own_copy<A, M>(model: &M) -> M
+where
+    A: VirtualAutodiff,
+    M: burn::module::Module<A::InnerBackend> + burn::module::HasAutodiffModule<A>,
+{
+    M::TrainModule::from_inner(model.clone()).valid()
+}
+
 /// Runs user code; a panic becomes an error that carries its text.
 pub(crate) fn guarded<T>(run: impl FnOnce() -> Result<T, NodeError>) -> Result<T, NodeError> {
     catch_unwind(AssertUnwindSafe(run))

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use burn::module::{AutodiffModule, Module};
-use burn_virtual_backend::Virtual;
+use burn::module::AutodiffModule;
 
 use crate::{Predictor, Session, TrainError, VirtualAutodiff};
 
@@ -154,10 +153,10 @@ impl VirtualNodes<DefaultDevice> {
     ///
     /// # Errors
     /// As there.
-    pub fn predictor<B: Virtual, M: Module<B>>(
+    pub fn predictor<B: VirtualAutodiff, M: AutodiffModule<B>>(
         self,
-        model: M,
-    ) -> Result<Predictor<B, M>, TrainError> {
+        model: &M,
+    ) -> Result<Predictor<B::InnerBackend, M::InnerModule>, TrainError> {
         self.devices([B::Device::default()]).predictor(model)
     }
 }
@@ -183,18 +182,18 @@ impl<D> VirtualNodes<Vec<D>> {
         Session::start(self, model)
     }
 
-    /// Makes a model ready for inference on virtual nodes: copies it to every device. It is a model
-    /// without autodiff; of one that was trained, [`AutodiffModule::valid`].
+    /// Makes a model ready for inference on virtual nodes: copies it, without autodiff, to every
+    /// device. The model is not touched, and may be trained on.
     ///
     /// Of the settings, those of training (clipping, required gradients) don't matter. Parameters
     /// that were never used are drawn from the seed, as at the start of a training job.
     ///
     /// # Errors
     /// As [`start`](Self::start).
-    pub fn predictor<B: Virtual<Device = D>, M: Module<B>>(
+    pub fn predictor<B: VirtualAutodiff<Device = D>, M: AutodiffModule<B>>(
         self,
-        model: M,
-    ) -> Result<Predictor<B, M>, TrainError> {
+        model: &M,
+    ) -> Result<Predictor<B::InnerBackend, M::InnerModule>, TrainError> {
         Predictor::start(self, model)
     }
 }

@@ -71,7 +71,7 @@ use crate::{LossError, LossSum};
 ///     trainer.step_task(&Double, &items)?;
 /// }
 ///
-/// let mut predictor = VirtualNodes::new(4).predictor(trainer.valid()?)?;
+/// let mut predictor = VirtualNodes::new(4).predictor(trainer.model()?)?;
 /// assert_eq!(predictor.score_task::<B, _>(&Double, &items, 64)?, 1.0);
 /// # Ok::<(), TrainError>(())
 /// ```

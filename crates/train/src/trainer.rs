@@ -182,7 +182,8 @@ where
     /// # Errors
     /// As there, and [`TrainError::ModelLost`]; the trainer then keeps the model that it had.
     pub fn map_model(&mut self, change: impl FnOnce(M) -> M) -> Result<(), TrainError> {
-        let mut changed = change(self.model()?.clone());
+        // Not a clone: that would share its running statistics with the model that is kept.
+        let mut changed = change(M::from_inner(self.valid()?));
         self.nodes.adopt(&mut changed)?;
         self.model = Some(changed);
         Ok(())

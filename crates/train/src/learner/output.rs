@@ -6,7 +6,8 @@ use burn::train::{
     ClassificationOutput, MultiLabelClassificationOutput, RegressionOutput, SequenceOutput,
 };
 
-use crate::JoinBatch;
+use crate::replica::guarded;
+use crate::{JoinBatch, TrainError};
 
 /// The output of a `TrainStep` or `InferenceStep` that can be put together from those of the virtual
 /// nodes.
@@ -17,6 +18,18 @@ use crate::JoinBatch;
 pub trait JoinOutput: Sized {
     /// Puts the outputs together, in order, each with the weight of its micro-batch.
     fn join(first: (f64, Self), rest: Vec<(f64, Self)>) -> Self;
+}
+
+/// Puts outputs together; that may be the user's code, or tensors that don't fit.
+pub(super) fn joined<O: JoinOutput>(
+    step: u64,
+    first: (f64, O),
+    rest: Vec<(f64, O)>,
+) -> Result<O, TrainError> {
+    guarded(|| Ok(O::join(first, rest))).map_err(|source| TrainError::Join {
+        batch: step,
+        source,
+    })
 }
 
 /// The mean of per-node means `[1]`, by weight; theirs is a sum in the order of the nodes.
@@ -66,16 +79,19 @@ output! {
 impl<B: Backend> JoinOutput for SequenceOutput<B> {
     fn join(first: (f64, Self), rest: Vec<(f64, Self)>) -> Self {
         let split = |(weight, part): (f64, Self)| {
-            let predictions = part.predictions.into_iter().collect::<Vec<_>>();
-            let rows = (part.logits.detach(), part.targets, predictions);
+            let rows = (part.logits.detach(), part.targets, vec![part.predictions]);
             ((weight, part.loss), rows)
         };
         let (first_loss, first_rows) = split(first);
         let (losses, rows) = rest.into_iter().map(split).unzip();
         let (logits, targets, predictions) = JoinBatch::join(first_rows, rows);
-        let mut predictions = predictions.into_iter();
-        let first = predictions.next();
-        let predictions = first.map(|first| JoinBatch::join(first, predictions.collect()));
+        // All or none: some of them would stand beside the wrong rows.
+        let predictions: Option<Vec<_>> = predictions.into_iter().collect();
+        let predictions = predictions.and_then(|predictions| {
+            let mut predictions = predictions.into_iter();
+            let first = predictions.next()?;
+            Some(JoinBatch::join(first, predictions.collect()))
+        });
         Self::new(mean(first_loss, losses), logits, predictions, targets)
     }
 }

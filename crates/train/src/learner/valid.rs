@@ -4,11 +4,12 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use burn::data::dataloader::batcher::Batcher;
-use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
+use burn::module::{Devices, HasAutodiffModule, Module, ModuleMapper, ModuleVisitor};
 use burn::train::InferenceStep;
 
 use super::JoinOutput;
 use super::items::WeightedItems;
+use super::output::joined;
 use super::virtual_model::Nodes;
 use crate::{TrainError, VirtualAutodiff};
 
@@ -42,7 +43,7 @@ impl<B: VirtualAutodiff, M, T, I> VirtualValid<B, M, T, I> {
 impl<B, M, T, I> VirtualValid<B, M, T, I>
 where
     B: VirtualAutodiff,
-    M: Module<B::InnerBackend> + InferenceStep<Output: JoinOutput>,
+    M: Module<B::InnerBackend> + HasAutodiffModule<B> + InferenceStep<Output: JoinOutput>,
     T: Batcher<B::InnerBackend, I, M::Input>,
     I: Clone + Sync,
 {
@@ -61,14 +62,14 @@ where
         let session = &mut self.nodes.handle.lock().session;
         let mut parts = session.forward(&self.model, &batch, &step)?.into_iter();
         let first = parts.next().ok_or(TrainError::EmptyBatch)?;
-        Ok(M::Output::join(first, parts.collect()))
+        joined(session.applied_steps(), first, parts.collect())
     }
 }
 
 impl<B, M, T, I> InferenceStep for VirtualValid<B, M, T, I>
 where
     B: VirtualAutodiff,
-    M: Module<B::InnerBackend> + InferenceStep<Output: JoinOutput>,
+    M: Module<B::InnerBackend> + HasAutodiffModule<B> + InferenceStep<Output: JoinOutput>,
     T: Batcher<B::InnerBackend, I, M::Input>,
     I: Clone + Send + Sync + 'static,
 {

@@ -10,6 +10,7 @@ use burn::train::{TrainOutput, TrainStep};
 
 use super::handle::{Handle, Shared};
 use super::items::WeightedItems;
+use super::output::joined;
 use super::step_pass::StepPass;
 use super::{JoinOutput, VirtualValid};
 use crate::replica::Done;
@@ -73,7 +74,8 @@ where
     /// The step, or why there is none: what `TrainStep::step` has no way to say.
     ///
     /// # Errors
-    /// As [`Session::backward`].
+    /// As [`Session::backward`]; and [`TrainError::Join`] where the outputs don't fit together, which
+    /// names the step and is noticed only after it: running statistics have moved then.
     pub fn try_step(&self, items: &[I]) -> Result<TrainOutput<M::Output>, TrainError> {
         let Shared { session, skipped } = &mut *self.nodes.handle.lock();
         let batch = WeightedItems {
@@ -93,7 +95,7 @@ where
         let first = parts.next().ok_or(TrainError::EmptyBatch)?;
         Ok(TrainOutput {
             grads: output.grads,
-            item: M::Output::join(first, parts.collect()),
+            item: joined(before, first, parts.collect())?,
         })
     }
 }

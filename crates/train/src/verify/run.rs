@@ -84,7 +84,7 @@ impl<T: Task> Job<'_, T> {
         }
         let score = match self.held_out {
             [] => None,
-            items => Some(nodes.predictor(model.valid())?.score_task::<B, T>(
+            items => Some(nodes.predictor(&model)?.score_task::<B, T>(
                 self.task,
                 items,
                 settings.batch_size,
