@@ -7,7 +7,6 @@
 use std::error::Error;
 
 use burn::backend::Autodiff;
-use burn::module::AutodiffModule;
 use burn::optim::{AdamConfig, Optimizer};
 use burn::tensor::Tensor;
 use burn_flex::{Flex, FlexDevice as Cpu};
