@@ -36,7 +36,7 @@ use crate::{IntoLossSum, Task, TaskBatcher, TrainError, Trainer, VirtualAutodiff
 ///     }
 /// }
 ///
-/// let items = [[1.0; 64]; 128];
+/// let items = vec![[1.0; 64]; 1024];
 /// let measure = |samples: usize| {
 ///     let init = |device: &FlexDevice| LinearConfig::new(64, 64).init(device);
 ///     let loss = |model: &Linear<B>, rows: Tensor<B, 2>| {
@@ -44,9 +44,9 @@ use crate::{IntoLossSum, Task, TaskBatcher, TrainError, Trainer, VirtualAutodiff
 ///     };
 ///     measure_step(&FlexDevice, init, AdamConfig::new().init(), &items[..samples], &Rows, loss)
 /// };
-/// let whole = measure(128)?;
-/// let fit = fewest_virtual_nodes(128, 160_000, measure).map_err(|error| error.to_string())?;
-/// assert!(whole.peak() > 160_000 && fit.need <= 160_000);
+/// let whole = measure(1024)?;
+/// let fit = fewest_virtual_nodes(1024, 400_000, measure).map_err(|error| error.to_string())?;
+/// assert!(whole.peak() > 400_000 && fit.need <= 400_000);
 /// assert!(fit.virtual_nodes > 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

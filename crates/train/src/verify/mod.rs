@@ -19,15 +19,48 @@ use run::{Job, Trained};
 
 /// Trains a task several times over, and compares.
 ///
-/// The first backend is the reference of the others. As a test of a task of your own, with
-/// placements of one to three ranks:
+/// The first backend is the reference of the others. As a test of a task of your own, on placements of
+/// one to three ranks and on a second backend:
 ///
-/// ```ignore
+/// ```
+/// # use burn::backend::Autodiff;
+/// # use burn::nn::{Linear, LinearConfig};
+/// # use burn::tensor::backend::{AutodiffBackend, Backend};
+/// # use burn::tensor::{Tensor, TensorData};
+/// # use burn_flex::{Flex, FlexDevice as Cpu};
+/// # use burn_virtual_backend::VirtualBackend;
+/// # use burn_virtual_train::*;
+/// # struct MyTask;
+/// # impl Task for MyTask {
+/// #     type Item = f32;
+/// #     type Prediction = f32;
+/// #     type Model<B: AutodiffBackend> = Linear<B>;
+/// #     type Batch<B: Backend> = Tensor<B, 2>;
+/// #     fn model<B: AutodiffBackend>(&self, device: &B::Device) -> Linear<B> {
+/// #         LinearConfig::new(1, 1).init(device)
+/// #     }
+/// #     fn batch<B: Backend>(&self, items: Vec<f32>, device: &B::Device) -> Tensor<B, 2> {
+/// #         let rows = items.len();
+/// #         Tensor::from_data(TensorData::new(items, [rows, 1]), device)
+/// #     }
+/// #     fn loss<B: AutodiffBackend>(&self, model: &Linear<B>, batch: Tensor<B, 2>) -> Result<LossSum<B>, LossError> {
+/// #         squared_error_sum(model.forward(batch.clone()), batch)
+/// #     }
+/// #     fn predict<B: AutodiffBackend>(&self, model: &ValidModel<Self, B>, batch: Tensor<B::InnerBackend, 2>) -> Vec<f32> {
+/// #         model.forward(batch).into_data().iter().collect()
+/// #     }
+/// #     fn score(&self, item: &f32, prediction: &f32) -> f64 {
+/// #         f64::from(item - prediction)
+/// #     }
+/// # }
+/// # type OtherBackend = Flex;
+/// # let items = [0.5, 1.0, -1.0, 2.0, 3.0, 0.1, 0.2, 0.3];
 /// let report = Verify::new(&MyTask, &items)
 ///     .backend::<Autodiff<VirtualBackend<Flex>>>("flex", [Cpu, Cpu, Cpu])?
-///     .backend::<Autodiff<VirtualBackend<MyGpu>>>("gpu", [gpu.clone(), gpu])?
+///     .backend::<Autodiff<VirtualBackend<OtherBackend>>>("other", [Cpu, Cpu])?
 ///     .report();
 /// assert!(report.holds(), "{report}");
+/// # Ok::<(), TrainError>(())
 /// ```
 pub struct Verify<'a, T: Task> {
     job: Job<'a, T>,
