@@ -39,36 +39,39 @@ pub(crate) fn mean<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
 }
 
 pub(crate) fn sum_dim<B: Backend>(tensor: FloatTensor<B>, dim: usize) -> FloatTensor<B> {
-    let length = tensor.shape()[dim];
-    if is_cpu::<B>() || (1..=LONGEST).contains(&length) {
+    if is_short::<B>(&tensor, dim) {
         return B::float_sum_dim(tensor, dim);
     }
-    if length == 0 {
-        let mut shape = tensor.shape();
-        shape[dim] = 1;
-        return zeros::<B>(&tensor, shape);
-    }
-    let mut slices: Vec<_> = tensor
-        .shape()
-        .iter()
-        .map(|&size| Slice::from(0..size))
-        .collect();
-    let mut piece = |start: usize| {
-        slices[dim] = Slice::from(start..length.min(start + LONGEST));
-        B::float_sum_dim(B::float_slice(tensor.clone(), &slices), dim)
-    };
-    let first = piece(0);
-    (LONGEST..length)
-        .step_by(LONGEST)
-        .fold(first, |total, start| B::float_add(total, piece(start)))
+    in_full_precision::<B>(tensor, |tensor| sum_of_pieces::<B>(&tensor, dim))
 }
 
 pub(crate) fn mean_dim<B: Backend>(tensor: FloatTensor<B>, dim: usize) -> FloatTensor<B> {
-    let length = tensor.shape()[dim];
-    if is_cpu::<B>() || length <= LONGEST {
+    if is_short::<B>(&tensor, dim) {
         return B::float_mean_dim(tensor, dim);
     }
-    B::float_div_scalar(sum_dim::<B>(tensor, dim), (length as f64).into())
+    let length = tensor.shape()[dim] as f64;
+    in_full_precision::<B>(tensor, |tensor| {
+        B::float_div_scalar(sum_of_pieces::<B>(&tensor, dim), length.into())
+    })
+}
+
+/// Whether the backend's own reduction along a dimension will do.
+fn is_short<B: Backend>(tensor: &FloatTensor<B>, dim: usize) -> bool {
+    is_cpu::<B>() || (1..=LONGEST).contains(&tensor.shape()[dim])
+}
+
+fn sum_of_pieces<B: Backend>(tensor: &FloatTensor<B>, dim: usize) -> FloatTensor<B> {
+    let mut shape = tensor.shape();
+    let length = shape[dim];
+    let mut slices: Vec<_> = shape.iter().map(|&size| Slice::from(0..size)).collect();
+    let pieces = (0..length).step_by(LONGEST).map(|start| {
+        slices[dim] = Slice::from(start..length.min(start + LONGEST));
+        B::float_sum_dim(B::float_slice(tensor.clone(), &slices), dim)
+    });
+    pieces.reduce(B::float_add).unwrap_or_else(|| {
+        shape[dim] = 1;
+        zeros::<B>(tensor, shape)
+    })
 }
 
 /// Whether the backend's own sum of this tensor has one order.

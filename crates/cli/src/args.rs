@@ -40,8 +40,8 @@ pub(crate) struct TrainArgs {
     #[arg(long, default_value = "8", value_name = "V")]
     pub(crate) virtual_nodes: VirtualNodes,
 
-    /// The tensor bytes that a device may hold. A job that doesn't fit is refused before its first
-    /// step. Partial sums in host memory are not among them.
+    /// The tensor bytes that a rank may hold; ranks on one device share its memory. A job that
+    /// doesn't fit is refused before its first step. Partial sums in host memory are not among them.
     #[arg(long, value_name = "BYTES", value_parser = at_least_one)]
     pub(crate) memory_limit: Option<NonZeroUsize>,
 

@@ -60,8 +60,8 @@ macro_rules! backends {
     };
 }
 
-// GPU backends are named without kernel fusion: it decides at run time which operations become one
-// kernel, and with it their bits. For the same reason this build leaves autotune off.
+// GPU backends are built without kernel fusion: it decides at run time which operations become one
+// kernel, and with it their bits (a session refuses it). For the same reason autotune is off.
 backends! {
     // One device, the CPU; its indices name ranks that share it.
     Flex "flex" true: burn_flex::Flex, |_| burn_flex::FlexDevice;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use burn_virtual::models::{DigitsError, ZeroBatchSize};
 use burn_virtual::nodes::{Skipped, TrainError, WeightsError};
-use burn_virtual::plan::PlanError;
+use burn_virtual::plan::{FitError, PlanError};
 
 use crate::args::MOST_DEVICES;
 use crate::backend::Kind;
@@ -49,6 +49,8 @@ pub(crate) enum RunError {
         "--memory-limit {limit}: no number of virtual nodes fits; a micro-batch of 1 sample needs {need} bytes"
     )]
     Never { limit: usize, need: usize },
+    #[error(transparent)]
+    Fit(#[from] FitError<TrainError>),
     #[error("--out {path}: {source}")]
     Out { path: PathBuf, source: io::Error },
     #[error("--weights {path}: expected weights of {expected}, got those of {got}")]
@@ -57,7 +59,7 @@ pub(crate) enum RunError {
         expected: String,
         got: String,
     },
-    #[error("a promise is broken: see the table")]
+    #[error("a promise is broken")]
     Broken,
     #[error("writing the result: {0}")]
     Output(#[from] io::Error),

@@ -3,7 +3,7 @@
 use burn::optim::Optimizer;
 use burn_virtual::models::Digit;
 use burn_virtual::nodes::{Task, TrainError, measure_task};
-use burn_virtual::plan::{FitError, fewest_virtual_nodes};
+use burn_virtual::plan::{FitError, Placement, fewest_virtual_nodes};
 
 use crate::args::{TrainArgs, VirtualNodes};
 use crate::backend::Hardware;
@@ -28,19 +28,23 @@ where
             VirtualNodes::Auto => Err(RunError::Auto),
         };
     };
+    let ranks = args.placing.devices.len();
+    if let VirtualNodes::Count(count) = args.virtual_nodes {
+        Placement::even(count.get(), ranks).map_err(TrainError::from)?;
+    }
     let batch = args.batch_size.get().min(items.len());
     let device = args.placing.first::<B>();
     let measure =
         |samples: usize| measure_task::<B, _, _>(task, &device, optimizer(), &items[..samples]);
     let fit = fewest_virtual_nodes(batch, limit, measure).map_err(refused)?;
     match args.virtual_nodes {
-        // Every rank runs at least one.
-        VirtualNodes::Auto => Ok(fit.virtual_nodes.max(args.placing.devices.len())),
+        VirtualNodes::Auto => Ok(fit.virtual_nodes.max(ranks)),
         VirtualNodes::Count(count) if count.get() >= fit.virtual_nodes => Ok(count.get()),
         VirtualNodes::Count(count) => Err(RunError::Memory {
             limit,
             asked: count.get(),
-            fit: fit.virtual_nodes,
+            // Every rank runs at least one.
+            fit: fit.virtual_nodes.max(ranks),
             micro_batch: fit.micro_batch,
             need: fit.need,
         }),
@@ -51,6 +55,6 @@ fn refused(error: FitError<TrainError>) -> RunError {
     match error {
         FitError::Measure(error) => error.into(),
         FitError::TooLarge { limit, need } => RunError::Never { limit, need },
-        _ => TrainError::EmptyBatch.into(),
+        other => RunError::Fit(other),
     }
 }

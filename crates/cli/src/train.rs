@@ -57,7 +57,6 @@ where
     T: Task<Item = Digit>,
     O: Optimizer<T::Model<B>, B>,
 {
-    let out = args.out.as_deref().map(Output::in_folder).transpose()?;
     let digits = Digits::load()?;
     let count = memory::virtual_nodes::<B, _, _>(args, task, &optimizer, digits.train())?;
     let meter = Meter::new();
@@ -68,6 +67,8 @@ where
         .devices(args.placing.on::<B>());
     let mut model = task.model::<B>(&args.placing.first::<B>());
     let nodes = settings.clone().require_all_gradients().start(&mut model)?;
+    // Whatever can be refused was: from here on, files are touched.
+    let out = args.out.as_deref().map(Output::in_folder).transpose()?;
     let rate = args.lr.unwrap_or_else(|| default_rate(args.optimizer));
     let mut trainer = Trainer::new(nodes, model, optimizer(), rate);
 
@@ -89,9 +90,10 @@ where
     }
     let samples_per_s = tally.finish()?;
     let (nodes, model, _, _) = trainer.into_parts()?;
-    if let Some(out) = out {
-        out.save(args.model, &model)?;
-    }
+    let weights = match out {
+        Some(out) => out.save(args.model, &model)?,
+        None => WeightsHash::of(&model)?,
+    };
     let mut predictor = settings.predictor(&model)?;
     let accuracy = predictor.score_task::<B, T>(task, digits.held_out(), args.batch_size.get())?;
     Ok(TrainReport {
@@ -99,7 +101,7 @@ where
         epochs: tally.epochs(),
         loss: tally.loss(),
         accuracy,
-        weights_sha256: WeightsHash::of(&model)?.to_string(),
+        weights_sha256: weights.to_string(),
         samples_per_s,
         placed: placed(args, &nodes, predictor.memory(), &meter),
     })

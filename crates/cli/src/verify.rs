@@ -41,22 +41,27 @@ fn verify<T: Task<Item = Digit>>(args: &VerifyArgs, task: &T) -> Result<VerifyRe
         .settings(settings)
         .held_out(digits.held_out());
     for kind in &args.backends {
-        verify = kind.run(On(verify))?;
+        // Every rank runs at least one virtual node.
+        let ranks = RANKS.min(args.virtual_nodes.get());
+        verify = kind.run(On { verify, ranks })?;
     }
     Ok(verify.report())
 }
 
-struct On<'a, T: Task>(Verify<'a, T>);
+struct On<'a, T: Task> {
+    verify: Verify<'a, T>,
+    ranks: usize,
+}
 
 impl<'a, T: Task> OnBackend for On<'a, T> {
     type Output = Result<Verify<'a, T>, RunError>;
 
     fn run<B: Hardware>(self) -> Self::Output {
         Ok(if B::REPEATS {
-            self.0
-                .backend::<B>(B::NAME, (0..RANKS).map(|_| B::device(0)))?
+            self.verify
+                .backend::<B>(B::NAME, (0..self.ranks).map(|_| B::device(0)))?
         } else {
-            self.0.inexact_backend::<B>(B::NAME, B::device(0))?
+            self.verify.inexact_backend::<B>(B::NAME, B::device(0))?
         })
     }
 }

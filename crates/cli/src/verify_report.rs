@@ -22,8 +22,10 @@ pub(crate) struct VerifyOutput {
 /// One placement on one backend.
 #[derive(Debug, Serialize)]
 struct PlacementOutput {
-    /// Per rank, the device and how many virtual nodes it ran.
+    /// Per rank, the device.
     devices: Vec<String>,
+    /// Per rank, how many virtual nodes it ran.
+    shares: Vec<usize>,
     weights_sha256: String,
     identical: bool,
 }
@@ -63,11 +65,10 @@ impl VerifyOutput {
 
 impl PlacementOutput {
     fn new(backend: &str, placement: &PlacementReport) -> Self {
-        let shares = placement.shares.iter();
+        let ranks = placement.shares.iter();
         Self {
-            devices: shares
-                .map(|share| format!("{backend}:0 x {share}"))
-                .collect(),
+            devices: ranks.map(|_| format!("{backend}:0")).collect(),
+            shares: placement.shares.clone(),
             weights_sha256: placement.weights.to_string(),
             identical: placement.identical,
         }

@@ -1,8 +1,8 @@
 //! Weights files of the built-in models.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use burn::module::Module;
 use burn::tensor::backend::Backend;
@@ -19,24 +19,31 @@ const MODEL: &str = "model";
 pub(crate) struct Output(PathBuf);
 
 impl Output {
-    /// Makes the folder, so that a run doesn't find out at its end that it can't.
+    /// Makes the folder, and tries it: a run shall not find out at its end that it can't write there.
     pub(crate) fn in_folder(folder: &Path) -> Result<Self, RunError> {
-        fs::create_dir_all(folder).map_err(|source| RunError::Out {
+        let file = folder.join("weights.safetensors");
+        let usable = || {
+            fs::create_dir_all(folder)?;
+            if file.is_dir() {
+                return Err(io::Error::from(io::ErrorKind::IsADirectory));
+            }
+            tempfile::tempfile_in(folder).map(drop)
+        };
+        usable().map_err(|source| RunError::Out {
             path: folder.to_owned(),
             source,
         })?;
-        Ok(Self(folder.join("weights.safetensors")))
+        Ok(Self(file))
     }
 
-    /// Saves the weights of a model.
+    /// Saves the weights of a model, and returns their hash.
     pub(crate) fn save<B: Backend, M: Module<B>>(
         &self,
         kind: Model,
         model: &M,
-    ) -> Result<(), RunError> {
+    ) -> Result<WeightsHash, RunError> {
         let metadata = BTreeMap::from([(MODEL.to_owned(), name(kind))]);
-        save_weights(model, &self.0, &metadata)?;
-        Ok(())
+        Ok(save_weights(model, &self.0, &metadata)?)
     }
 }
 

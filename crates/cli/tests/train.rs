@@ -199,6 +199,9 @@ fn auto_takes_the_fewest_virtual_nodes_that_fit() {
     let wide = format!("train --steps 1 --memory-limit {limit} --virtual-nodes auto");
     let ranks = report(&format!("{wide} --devices flex:0,flex:1,flex:2"));
     assert_eq!(ranks["virtual_nodes"], 3, "each rank runs one");
+    for peak in ranks["peak_tensor_bytes"].as_array().unwrap() {
+        assert!(peak.as_u64().unwrap() <= limit, "ranks share the model");
+    }
 }
 
 #[test]
@@ -214,4 +217,23 @@ fn job_that_never_fits_is_refused_with_what_it_needs() {
 fn run_fails_before_training_when_its_folder_cannot_be_made() {
     let err = fails_with(1, "train --out /dev/null/here --steps 1000000");
     assert!(err.contains("--out /dev/null/here: "), "{err}");
+
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("weights.safetensors")).unwrap();
+    let args = format!("train --steps 1000000 --out {}", folder.path().display());
+    let err = fails_with(1, &args);
+    assert!(err.contains("is a directory"), "{err}");
+}
+
+#[test]
+fn bad_usage_touches_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("new");
+    for usage in [
+        "--virtual-nodes auto",
+        "--virtual-nodes 1 --devices flex:0,flex:1",
+    ] {
+        fails_with(2, &format!("train {usage} --out {}", out.display()));
+        assert!(!out.exists(), "{usage}");
+    }
 }

@@ -5,6 +5,8 @@ use burn_virtual_backend::{Probe, StreamFault};
 use burn_virtual_collective::CollectiveError;
 use burn_virtual_plan::PlanError;
 
+use crate::Skipped;
+
 /// Why a job could not start, a step was not taken, or a batch could not be split.
 ///
 /// Nothing of a step that failed is applied: the model and the session are as they were before it.
@@ -163,12 +165,28 @@ pub enum TrainError {
     },
 
     /// The results of the micro-batches don't fit together.
-    #[error("batch {batch}: putting the results of the virtual nodes together: {source}")]
+    #[error("step {step}: putting the results of the virtual nodes together: {source}")]
     Join {
-        /// The batch, from 0.
-        batch: u64,
+        /// The applied step that was being computed; of a predictor, the batch, from 0.
+        step: u64,
         /// What happened.
         source: NodeError,
+    },
+
+    /// A step that was to be looked at, and was skipped.
+    #[error("{what}: the step was skipped: {reason}")]
+    Skipped {
+        /// What it was for.
+        what: &'static str,
+        /// Why it was.
+        reason: Skipped,
+    },
+
+    /// The session is in the middle of a step that takes too long.
+    #[error("the session is in a step, and was for {seconds} seconds")]
+    Busy {
+        /// How long this call waited.
+        seconds: u64,
     },
 
     /// A task has to give one prediction per item.

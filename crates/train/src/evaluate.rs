@@ -1,14 +1,13 @@
 //! Scoring a model on virtual nodes, without gradients.
 
 use burn::data::dataloader::batcher::Batcher;
-#[cfg(feature = "burn-train")]
-use burn::module::HasAutodiffModule;
-use burn::module::{AutodiffModule, Module};
+use burn::module::AutodiffModule;
 use burn_virtual_plan::{BatchSplit, Layout, Partial};
 
 use crate::batch::Items;
 use crate::inference::ForwardJob;
 use crate::ranks::Round;
+use crate::replica::on_device;
 use crate::{Session, SplitBatch, TrainError, VirtualAutodiff};
 
 impl<B: VirtualAutodiff> Session<B> {
@@ -76,7 +75,7 @@ impl<B: VirtualAutodiff> Session<B> {
         };
         let devices = self.settings.devices.iter();
         let states = devices
-            .map(|device| (model.valid().to_device(device), device.clone()))
+            .map(|device| (on_device(model.valid(), device), device.clone()))
             .collect();
         let turns = self.ranks.run(&round, states)?;
         let root = turns.into_iter().next().and_then(|turn| turn.root);
@@ -85,40 +84,5 @@ impl<B: VirtualAutodiff> Session<B> {
             totals.copy_from_slice(root.sums());
         }
         Ok(totals)
-    }
-
-    /// Runs a model without autodiff on every virtual node that has samples: the results, in order.
-    #[cfg(feature = "burn-train")]
-    pub(crate) fn forward<M, S, F, R>(
-        &mut self,
-        model: &M,
-        batch: &S,
-        forward: &F,
-    ) -> Result<Vec<R>, TrainError>
-    where
-        M: Module<B::InnerBackend> + HasAutodiffModule<B>,
-        S: SplitBatch<B::InnerBackend>,
-        F: Fn(&M, S::Micro) -> R + Sync,
-        R: Send,
-    {
-        use crate::inference::{Worker, forward_round};
-        use crate::replica::own_copy;
-
-        let split = self.split(batch)?;
-        let job = ForwardJob {
-            seed: self.settings.seed,
-            step: self.applied,
-            batch,
-        };
-        let devices = &self.settings.devices;
-        let copy = |device| own_copy::<B, _>(model).to_device(device);
-        let mut models: Vec<_> = devices.iter().map(copy).collect();
-        let workers = models.iter_mut().zip(devices);
-        let workers = workers
-            .map(|(model, device)| Worker::<B::InnerBackend, _, _>::new(model, device, None))
-            .collect();
-        let workers = forward_round(&mut self.ranks, &job, &split, workers, forward)?;
-        let results = workers.into_iter().flat_map(|worker| worker.results);
-        Ok(results.collect())
     }
 }

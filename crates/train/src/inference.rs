@@ -40,14 +40,14 @@ impl<S> ForwardJob<'_, S> {
 }
 
 /// A rank of a forward round: the model on its device, and what its virtual nodes came to, in order.
-pub(crate) struct Worker<'a, B: Backend, M, R> {
+pub(crate) struct ForwardRank<'a, B: Backend, M, R> {
     pub(crate) model: &'a mut M,
     pub(crate) device: B::Device,
     pub(crate) memory: NodeMemory,
     pub(crate) results: Vec<R>,
 }
 
-impl<'a, B: Backend, M, R> Worker<'a, B, M, R> {
+impl<'a, B: Backend, M, R> ForwardRank<'a, B, M, R> {
     pub(crate) fn new(model: &'a mut M, device: &B::Device, meter: Option<Meter>) -> Self {
         Self {
             model,
@@ -63,9 +63,9 @@ pub(crate) fn forward_round<'a, B, M, S, F, R>(
     ranks: &mut Ranks,
     job: &ForwardJob<'_, S>,
     split: &BatchSplit,
-    workers: Vec<Worker<'a, B, M, R>>,
+    states: Vec<ForwardRank<'a, B, M, R>>,
     forward: &F,
-) -> Result<Vec<Worker<'a, B, M, R>>, TrainError>
+) -> Result<Vec<ForwardRank<'a, B, M, R>>, TrainError>
 where
     B: Backend,
     M: Send,
@@ -77,16 +77,16 @@ where
         step: job.step,
         layout: &Layout::new([], 0, 0),
         split,
-        leaf: |worker: &mut Worker<'a, B, M, R>, node, samples, leaf: Partial| {
-            let _listening = worker.memory.listen();
-            worker.memory.start();
-            let run = |micro| forward(worker.model, micro);
-            let result = job.run::<B, _>(node, samples, &worker.device, run)?;
-            worker.memory.after_forward_only();
-            worker.results.push(result);
+        leaf: |rank: &mut ForwardRank<'a, B, M, R>, node, samples, leaf: Partial| {
+            let _listening = rank.memory.listen();
+            rank.memory.start();
+            let run = |micro| forward(rank.model, micro);
+            let result = job.run::<B, _>(node, samples, &rank.device, run)?;
+            rank.memory.after_forward_only();
+            rank.results.push(result);
             Ok(leaf)
         },
     };
-    let turns = ranks.run(&round, workers)?;
+    let turns = ranks.run(&round, states)?;
     Ok(turns.into_iter().map(|turn| turn.state).collect())
 }

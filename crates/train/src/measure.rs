@@ -12,6 +12,9 @@ use crate::{IntoLossSum, Task, TaskBatcher, TrainError, Trainer, VirtualAutodiff
 /// meter: makes a model and runs two steps of one virtual node (the second with the optimizer's
 /// state), then throws everything away. No other job is touched.
 ///
+/// Where items differ in size (sequences of any length, say), `items` have to be the heaviest that a
+/// virtual node can get.
+///
 /// With [`fewest_virtual_nodes`](burn_virtual_plan::fewest_virtual_nodes) it answers how many
 /// virtual nodes a batch has to be split over to fit a limit:
 ///
@@ -52,7 +55,8 @@ use crate::{IntoLossSum, Task, TaskBatcher, TrainError, Trainer, VirtualAutodiff
 /// ```
 ///
 /// # Errors
-/// As [`Session::backward`](crate::Session::backward).
+/// As [`Session::backward`](crate::Session::backward), and [`TrainError::Skipped`] where such a step
+/// would be skipped: it would say nothing of one that isn't.
 pub fn measure_step<B, M, O, I, T, Micro, F, L>(
     device: &B::Device,
     init: impl FnOnce(&B::Device) -> M,
@@ -79,7 +83,11 @@ where
     // A rate of 0: nothing that is measured depends on it, and no step can go astray.
     let mut trainer = Trainer::new(nodes, model, optimizer, 0.0);
     for _ in 0..2 {
-        trainer.step(items, batcher, &loss)?;
+        let report = trainer.step(items, batcher, &loss)?;
+        if let Some(reason) = report.skipped {
+            let what = "measuring a micro-batch";
+            return Err(TrainError::Skipped { what, reason });
+        }
     }
     Ok(Need {
         fixed: meter.peak(),

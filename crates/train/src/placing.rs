@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use burn::tensor::backend::Backend;
-use burn_virtual_backend::{Probe, Virtual, probe};
+use burn_virtual_backend::{Meter, Probe, Virtual, probe};
 use burn_virtual_collective::Options;
 use burn_virtual_plan::{Placement, PlanError};
 
@@ -101,6 +101,9 @@ fn steady_probe<B: Virtual>(device: &B::Device) -> Result<Probe, TrainError> {
 
 /// Probes a device. A backend may panic where there is no such device, or no driver for it.
 fn probed<B: Virtual>(device: &B::Device) -> Result<Probe, TrainError> {
+    // What the probe computes is not the job's memory.
+    let meter = Meter::new();
+    let _listening = meter.listen();
     let probed = catch_unwind(AssertUnwindSafe(|| probe::<B::Inner>(device)));
     let failed = |reason: String| TrainError::Device {
         device: format!("{device:?}"),

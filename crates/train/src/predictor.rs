@@ -8,11 +8,11 @@ use burn_virtual_backend::{Meter, Probe, Virtual};
 use burn_virtual_plan::{BatchSplit, Placement};
 
 use crate::batch::Items;
-use crate::inference::{ForwardJob, Worker, forward_round};
+use crate::inference::{ForwardJob, ForwardRank, forward_round};
 use crate::names::assign_ids;
 use crate::placing::{options, placement, same_probe};
 use crate::ranks::Ranks;
-use crate::replica::guarded;
+use crate::replica::{guarded, on_device};
 use crate::walk::float_bytes;
 use crate::{JoinBatch, RankMemory, SplitBatch, TrainError, VirtualAutodiff, VirtualNodes};
 
@@ -69,16 +69,20 @@ impl<B: Virtual, M: Module<B>> Predictor<B, M> {
         let probe = same_probe::<B>(&settings.devices, None, settings.allow_drift)?;
         let mut model = model.clone();
         assign_ids(settings.seed, &mut model)?;
-        // Each with running statistics of its own: a clone would share them, and moving it to
-        // another device would move the original's.
-        let replica = |device| model.valid().to_device(device);
+        let meters: Vec<_> = settings.devices.iter().map(|_| Meter::new()).collect();
+        let replicas = settings.devices.iter().zip(&meters);
+        let replicas = replicas.map(|(device, meter)| {
+            let _listening = Meter::current().map(|_| meter.listen());
+            on_device(model.valid(), device)
+        });
+        let replicas = replicas.collect();
         Ok(Self {
             ranks: Ranks::new(placement, options(&settings)),
-            replicas: settings.devices.iter().map(replica).collect(),
+            replicas,
             parameters: float_bytes::<A, _>(&model),
             probe,
             batches: 0,
-            meters: settings.devices.iter().map(|_| Meter::new()).collect(),
+            meters,
             memory: vec![RankMemory::default(); ranks],
             settings,
         })
@@ -124,14 +128,30 @@ impl<B: Virtual, M: Module<B>> Predictor<B, M> {
             samples => BatchSplit::new(samples, self.settings.count)?,
         };
         let resident = Meter::current().map(|meter| meter.live());
+        let replicas = self.live();
         let results = self.run(batch, &split, &forward, resident)?;
         self.batches += 1;
         let mut results = results.into_iter();
         let first = results.next().ok_or(TrainError::EmptyBatch)?;
-        guarded(|| Ok(R::join(first, results.collect()))).map_err(|source| TrainError::Join {
-            batch: self.batches - 1,
+        let parts = self.live().saturating_sub(replicas);
+        let joined = guarded(|| Ok(R::join(first, results.collect())));
+        self.remember_join(parts);
+        joined.map_err(|source| TrainError::Join {
+            step: self.batches - 1,
             source,
         })
+    }
+
+    /// Bytes that the ranks hold.
+    fn live(&self) -> usize {
+        self.meters.iter().map(Meter::live).sum()
+    }
+
+    /// Parts and whole stand side by side for a moment, on the device of the first rank.
+    fn remember_join(&mut self, parts: usize) {
+        if let (Some(meter), Some(memory)) = (Meter::current(), self.memory.first_mut()) {
+            memory.peak = memory.peak.max(meter.live() + parts);
+        }
     }
 
     /// Runs the model on a stream of items, `batch_size` at a time: only the items, and the results,
@@ -190,28 +210,24 @@ impl<B: Virtual, M: Module<B>> Predictor<B, M> {
             batch,
         };
         let replicas = self.replicas.iter_mut().zip(&self.settings.devices);
-        let workers = replicas
+        let ranks = replicas
             .zip(&self.meters)
             .map(|((replica, device), meter)| {
-                Worker::new(replica, device, resident.map(|_| meter.clone()))
+                ForwardRank::new(replica, device, resident.map(|_| meter.clone()))
             })
             .collect();
-        let workers =
-            forward_round::<B, _, _, _, _>(&mut self.ranks, &job, split, workers, forward)?;
+        let ranks = forward_round::<B, _, _, _, _>(&mut self.ranks, &job, split, ranks, forward)?;
         if let Some(resident) = resident {
-            for (memory, worker) in self.memory.iter_mut().zip(&workers) {
+            for (memory, rank) in self.memory.iter_mut().zip(&ranks) {
                 *memory = memory.max(RankMemory {
                     parameters: self.parameters,
-                    activations: worker.memory.activations(),
-                    peak: resident + worker.memory.peak(),
+                    activations: rank.memory.activations(),
+                    peak: resident + rank.memory.peak(),
                     ..RankMemory::default()
                 });
             }
         }
-        Ok(workers
-            .into_iter()
-            .flat_map(|worker| worker.results)
-            .collect())
+        Ok(ranks.into_iter().flat_map(|rank| rank.results).collect())
     }
 
     /// The number of virtual nodes.

@@ -4,7 +4,8 @@ use std::any::Any;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use burn::module::AutodiffModule;
+use burn::module::{AutodiffModule, Module};
+use burn::tensor::backend::Backend;
 use burn_virtual_backend::{Scope, enter};
 use burn_virtual_plan::{Partial, kernel};
 
@@ -47,10 +48,7 @@ pub(crate) struct Master<B: VirtualAutodiff, M> {
 
 impl<B: VirtualAutodiff, M: AutodiffModule<B>> Master<B, M> {
     pub(crate) fn new(model: &M, device: &B::Device, frame: &Frame) -> Self {
-        let mut own = M::from_inner(model.valid());
-        if own.devices().iter().any(|held| held != device) {
-            own = own.fork(device);
-        }
+        let mut own = M::from_inner(on_device(model.valid(), device));
         if frame.has_statistics() {
             own = walk::replace(own, &mut StatisticMarker(frame));
         }
@@ -162,15 +160,13 @@ impl<B: VirtualAutodiff, M: AutodiffModule<B>> Master<B, M> {
     }
 }
 
-/// A copy of a model without autodiff that has running statistics of its own: a clone shares them,
-/// and moving it to another device would move the original's.
-#[cfg(feature = "burn-train")]
-pub(crate) fn own_copy<A, M>(model: &M) -> M
-where
-    A: VirtualAutodiff,
-    M: burn::module::Module<A::InnerBackend> + burn::module::HasAutodiffModule<A>,
-{
-    M::TrainModule::from_inner(model.clone()).valid()
+/// Moves a model without autodiff to a device, if it isn't there: else the same tensors will do.
+pub(crate) fn on_device<B: Backend, M: Module<B>>(model: M, device: &B::Device) -> M {
+    if model.devices().iter().all(|held| held == device) {
+        model
+    } else {
+        model.to_device(device)
+    }
 }
 
 /// Runs user code; a panic becomes an error that carries its text.

@@ -51,9 +51,6 @@ struct RankState<M, O> {
     done: Vec<(usize, f64, Done<O>)>,
 }
 
-/// A step that is over, and what each virtual node that ran handed back, in their order.
-pub(crate) type Stepped<O> = (StepOutput, Vec<Done<O>>);
-
 /// What the virtual nodes came to together.
 struct Combined<O> {
     root: Option<Partial>,
@@ -72,6 +69,24 @@ pub struct Session<B: VirtualAutodiff> {
     pub(crate) applied: u64,
     meters: Vec<Meter>,
     memory: Vec<RankMemory>,
+}
+
+impl<O> Combined<O> {
+    fn gather<M>(mut turns: Vec<Turn<RankState<M, O>>>, virtual_nodes: usize) -> Self {
+        let root = turns.first_mut().and_then(|turn| turn.root.take());
+        let mut seconds = vec![0.0; virtual_nodes];
+        let ran = turns.into_iter().flat_map(|turn| turn.state.done);
+        let done = ran.map(|(node, took, done)| {
+            seconds[node] = took;
+            done
+        });
+        let done = done.collect();
+        Self {
+            root,
+            seconds,
+            done,
+        }
+    }
 }
 
 impl<B: VirtualAutodiff> Session<B> {
@@ -225,17 +240,20 @@ impl<B: VirtualAutodiff> Session<B> {
         F: Fn(&M, S::Micro) -> L + Sync,
         L: IntoLossSum<B>,
     {
-        let (output, _) = self.step(model, batch, &LossPass(loss))?;
+        let nothing = |_, _| Ok(());
+        let (output, ()) = self.step(model, batch, &LossPass(loss), nothing)?;
         Ok(output)
     }
 
-    /// A step with any kind of pass.
-    pub(crate) fn step<M, S, P>(
+    /// A step with any kind of pass. `finish` gets the number of the step and what each virtual node
+    /// that ran handed back, in order; it may still refuse the step, as nothing is applied before.
+    pub(crate) fn step<M, S, P, T>(
         &mut self,
         model: &M,
         batch: &S,
         pass: &P,
-    ) -> Result<Stepped<P::Output>, TrainError>
+        finish: impl FnOnce(u64, Vec<Done<P::Output>>) -> Result<T, TrainError>,
+    ) -> Result<(StepOutput, T), TrainError>
     where
         M: AutodiffModule<B>,
         S: SplitBatch<B>,
@@ -249,6 +267,7 @@ impl<B: VirtualAutodiff> Session<B> {
         // The upload may fail; what changes the model and the session comes after it.
         let grads = root.gradients(model);
         self.remember_upload();
+        let finished = finish(self.applied, combined.done)?;
         root.apply_statistics(model);
         if root.skipped.is_none() {
             self.applied += 1;
@@ -261,7 +280,7 @@ impl<B: VirtualAutodiff> Session<B> {
             seconds: combined.seconds,
             skipped: root.skipped,
         };
-        Ok((output, combined.done))
+        Ok((output, finished))
     }
 
     fn combine<M, S, P>(
@@ -287,22 +306,7 @@ impl<B: VirtualAutodiff> Session<B> {
             pass,
             require_all_gradients: self.settings.require_all_gradients,
         };
-        let states = self
-            .settings
-            .devices
-            .iter()
-            .zip(&self.meters)
-            .map(|(device, meter)| {
-                let memory = NodeMemory::new(resident.map(|_| meter.clone()));
-                let _listening = memory.listen();
-                let master = Master::<B, M>::new(model, device, frame);
-                RankState {
-                    master,
-                    memory,
-                    done: Vec::new(),
-                }
-            })
-            .collect();
+        let states = self.rank_states(model, frame, resident);
         let round = Round {
             step: self.applied,
             layout: &frame.layout,
@@ -318,25 +322,31 @@ impl<B: VirtualAutodiff> Session<B> {
                 Ok(leaf)
             },
         };
-        let mut turns = self.ranks.run(&round, states)?;
+        let turns = self.ranks.run(&round, states)?;
         if let Some(resident) = resident {
             self.remember(resident, frame, &turns);
         }
-        let root = turns.first_mut().and_then(|turn| turn.root.take());
-        let mut seconds = vec![0.0; self.settings.count];
-        let done = turns
-            .into_iter()
-            .flat_map(|turn| turn.state.done)
-            .map(|(node, took, done)| {
-                seconds[node] = took;
-                done
-            })
-            .collect();
-        Ok(Combined {
-            root,
-            seconds,
-            done,
-        })
+        Ok(Combined::gather(turns, self.settings.count))
+    }
+
+    fn rank_states<M: AutodiffModule<B>, O>(
+        &self,
+        model: &M,
+        frame: &Frame,
+        resident: Option<usize>,
+    ) -> Vec<RankState<Master<B, M>, O>> {
+        let ranks = self.settings.devices.iter().zip(&self.meters);
+        let state = |(device, meter): (&B::Device, &Meter)| {
+            let memory = NodeMemory::new(resident.map(|_| meter.clone()));
+            let _listening = memory.listen();
+            let master = Master::<B, M>::new(model, device, frame);
+            RankState {
+                master,
+                memory,
+                done: Vec::new(),
+            }
+        };
+        ranks.map(state).collect()
     }
 
     pub(crate) fn split<A: Backend, S: SplitBatch<A>>(

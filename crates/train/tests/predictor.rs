@@ -285,11 +285,8 @@ fn results_that_do_not_fit_together_are_an_error_that_names_the_batch() {
     // Three, two and two columns.
     let turned = |model: &Mlp<V>, micro| model.forward(micro).transpose();
     let error = predictor.predict(&items(7), &Rows, turned).unwrap_err();
-    assert!(
-        matches!(error, TrainError::Join { batch: 1, .. }),
-        "{error}"
-    );
-    assert!(error.to_string().starts_with("batch 1: "), "{error}");
+    assert!(matches!(error, TrainError::Join { step: 1, .. }), "{error}");
+    assert!(error.to_string().starts_with("step 1: "), "{error}");
     // The same columns everywhere: nothing is wrong with that.
     let joined = predictor.predict(&items(6), &Rows, turned).unwrap();
     assert_eq!(joined.dims(), [9, 2]);
@@ -419,7 +416,7 @@ fn normed() -> Normed<B> {
 fn running_statistics_are_used_and_not_changed() {
     let trained = normed();
     let model = trained.valid();
-    let before = WeightsHash::of(&model).unwrap();
+    let before = WeightsHash::of::<B, _>(&trained).unwrap();
     let items = items(9);
     let whole = model.norm.forward(rows(&items));
     // The statistics of a model that was never trained change nothing.
@@ -433,7 +430,7 @@ fn running_statistics_are_used_and_not_changed() {
             .unwrap();
         assert_close(&values(got), &values(whole.clone()), "batch norm");
     }
-    assert_eq!(WeightsHash::of(&model).unwrap(), before);
+    assert_eq!(WeightsHash::of::<B, _>(&trained).unwrap(), before);
 }
 
 #[test]
@@ -517,4 +514,22 @@ fn panics_without_a_text_are_errors_too() {
         })
         .unwrap_err();
     assert_panicked(&error, 0, 0, 0, "a value that is no text");
+}
+
+#[test]
+fn ranks_on_one_device_share_the_model() {
+    let meter = Meter::new();
+    let _listening = meter.listen();
+    let model = mlp(100);
+    let peak = |ranks: usize| {
+        let mut predictor = predictor_of(&model, 4, ranks);
+        predictor.predict(&items(64), &Rows, forward).unwrap();
+        predictor
+            .memory()
+            .iter()
+            .map(|rank| rank.peak)
+            .max()
+            .unwrap()
+    };
+    assert!(peak(4) <= peak(1));
 }

@@ -1,60 +1,131 @@
 //! The session behind a `Virtual` model, while burn-train has the model.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use burn_virtual_plan::Placement;
 
 use crate::{RankMemory, Session, Skipped, TrainError, VirtualAutodiff};
 
-/// What all copies of a [`Virtual`](super::Virtual) model share.
-pub(super) struct Shared<B: VirtualAutodiff> {
-    pub(super) session: Session<B>,
-    pub(super) skipped: Vec<(u64, Skipped)>,
+/// What became of the steps so far.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Status {
+    /// Which virtual nodes each rank runs.
+    pub placement: Placement,
+    /// The steps that were applied.
+    pub applied_steps: u64,
+    /// The steps that were skipped.
+    pub skipped_steps: u64,
+    /// How many steps were applied before the last skipped one, and why it was skipped.
+    pub last_skipped: Option<(u64, Skipped)>,
+    /// As [`Session::memory`].
+    pub memory: Vec<RankMemory>,
 }
 
-/// A handle on the session of a [`Virtual`](super::Virtual) model: to resize it between two batches,
-/// from another thread, and to see what became of its steps.
-pub struct Handle<B: VirtualAutodiff>(Arc<Mutex<Shared<B>>>);
+/// A handle on the session of a [`Virtual`](super::Virtual) model: to resize it between two batches
+/// and to see what became of its steps.
+///
+/// User code that runs inside a step may look at the [`status`](Self::status), which is that of the
+/// step before.
+pub struct Handle<B: VirtualAutodiff>(Arc<Shared<B>>);
+
+/// Two locks: the session's is held for a whole step, and user code runs under it.
+struct Shared<B: VirtualAutodiff> {
+    session: Mutex<Session<B>>,
+    status: Mutex<Status>,
+    /// How long to wait for the end of a step.
+    patience: Duration,
+    /// What went wrong where there was no way to say so.
+    failure: Mutex<Option<TrainError>>,
+}
 
 impl<B: VirtualAutodiff> Handle<B> {
     pub(super) fn new(session: Session<B>) -> Self {
-        let skipped = Vec::new();
-        Self(Arc::new(Mutex::new(Shared { session, skipped })))
+        let status = Status {
+            placement: session.placement().clone(),
+            applied_steps: session.applied_steps(),
+            skipped_steps: 0,
+            last_skipped: None,
+            memory: session.memory().to_vec(),
+        };
+        Self(Arc::new(Shared {
+            patience: session.settings.first_timeout,
+            session: Mutex::new(session),
+            status: Mutex::new(status),
+            failure: Mutex::new(None),
+        }))
+    }
+
+    /// Moves the virtual nodes to other devices before the next batch: see [`Session::resize`]. Waits
+    /// for the end of a step in flight, so it is not for code that runs inside one.
+    ///
+    /// # Errors
+    /// As there, and [`TrainError::Busy`] if the step in flight doesn't end within
+    /// [`VirtualNodes::first_timeout`](crate::VirtualNodes::first_timeout).
+    pub fn resize(&self, devices: impl IntoIterator<Item = B::Device>) -> Result<(), TrainError> {
+        self.with_session(|session| session.resize(devices))?
+    }
+
+    /// What became of the steps so far.
+    pub fn status(&self) -> Status {
+        lock(&self.0.status).clone()
+    }
+
+    /// Uses the session, and brings the status up to date.
+    pub(super) fn with_session<T>(
+        &self,
+        work: impl FnOnce(&mut Session<B>) -> T,
+    ) -> Result<T, TrainError> {
+        let mut session = self.wait()?;
+        let result = work(&mut session);
+        let mut status = lock(&self.0.status);
+        status.placement = session.placement().clone();
+        status.applied_steps = session.applied_steps();
+        status.memory = session.memory().to_vec();
+        Ok(result)
     }
 
     /// The session is whole also after a panic in a step, which changes it only at its end.
-    pub(super) fn lock(&self) -> MutexGuard<'_, Shared<B>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn wait(&self) -> Result<MutexGuard<'_, Session<B>>, TrainError> {
+        const PAUSE: Duration = Duration::from_millis(1);
+        let start = Instant::now();
+        loop {
+            match self.0.session.try_lock() {
+                Ok(session) => return Ok(session),
+                Err(TryLockError::Poisoned(session)) => return Ok(session.into_inner()),
+                Err(TryLockError::WouldBlock) if start.elapsed() < self.0.patience => {
+                    thread::sleep(PAUSE);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    let seconds = start.elapsed().as_secs();
+                    return Err(TrainError::Busy { seconds });
+                }
+            }
+        }
     }
 
-    /// Moves the virtual nodes to other devices before the next batch: see [`Session::resize`].
-    ///
-    /// # Errors
-    /// As there.
-    pub fn resize(&self, devices: impl IntoIterator<Item = B::Device>) -> Result<(), TrainError> {
-        self.lock().session.resize(devices)
+    pub(super) fn count_skipped(&self, applied: u64, reason: Skipped) {
+        let mut status = lock(&self.0.status);
+        status.skipped_steps += 1;
+        status.last_skipped = Some((applied, reason));
     }
 
-    /// Which virtual nodes each rank runs.
-    pub fn placement(&self) -> Placement {
-        self.lock().session.placement().clone()
+    /// Keeps an error for the next step, which can report it.
+    pub(super) fn fail(&self, error: TrainError) {
+        lock(&self.0.failure).get_or_insert(error);
     }
 
-    /// The steps that were applied.
-    pub fn applied_steps(&self) -> u64 {
-        self.lock().session.applied_steps()
+    /// The error that was kept, if any.
+    pub(super) fn failure(&self) -> Option<TrainError> {
+        lock(&self.0.failure).take()
     }
+}
 
-    /// The steps that were skipped: how many were applied before each, and why it was.
-    pub fn skipped(&self) -> Vec<(u64, Skipped)> {
-        self.lock().skipped.clone()
-    }
-
-    /// As [`Session::memory`].
-    pub fn memory(&self) -> Vec<RankMemory> {
-        self.lock().session.memory().to_vec()
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<B: VirtualAutodiff> Clone for Handle<B> {
@@ -65,6 +136,6 @@ impl<B: VirtualAutodiff> Clone for Handle<B> {
 
 impl<B: VirtualAutodiff> fmt::Debug for Handle<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Handle").field(&self.lock().session).finish()
+        f.debug_tuple("Handle").field(&self.status()).finish()
     }
 }

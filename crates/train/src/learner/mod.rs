@@ -14,6 +14,7 @@
 //! or skipped, and its `grads_accumulation` drops the last partial window of an epoch. Virtual nodes
 //! are what replaces it.
 
+mod forward;
 mod handle;
 mod items;
 mod output;
@@ -21,7 +22,7 @@ mod step_pass;
 mod valid;
 mod virtual_model;
 
-pub use handle::Handle;
+pub use handle::{Handle, Status};
 pub use items::Uncollated;
 pub use output::JoinOutput;
 pub use valid::VirtualValid;

@@ -23,13 +23,12 @@ pub trait JoinOutput: Sized {
 /// Puts outputs together; that may be the user's code, or tensors that don't fit.
 pub(super) fn joined<O: JoinOutput>(
     step: u64,
-    first: (f64, O),
-    rest: Vec<(f64, O)>,
+    parts: impl IntoIterator<Item = (f64, O)>,
 ) -> Result<O, TrainError> {
-    guarded(|| Ok(O::join(first, rest))).map_err(|source| TrainError::Join {
-        batch: step,
-        source,
-    })
+    let mut parts = parts.into_iter();
+    let first = parts.next().ok_or(TrainError::EmptyBatch)?;
+    guarded(|| Ok(O::join(first, parts.collect())))
+        .map_err(|source| TrainError::Join { step, source })
 }
 
 /// The mean of per-node means `[1]`, by weight; theirs is a sum in the order of the nodes.

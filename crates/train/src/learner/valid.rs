@@ -1,17 +1,16 @@
 //! The validation side of a `Virtual` model.
 
 use std::fmt;
-use std::marker::PhantomData;
 
 use burn::data::dataloader::batcher::Batcher;
 use burn::module::{Devices, HasAutodiffModule, Module, ModuleMapper, ModuleVisitor};
 use burn::train::InferenceStep;
 
 use super::JoinOutput;
-use super::items::WeightedItems;
 use super::output::joined;
 use super::virtual_model::Nodes;
-use crate::{TrainError, VirtualAutodiff};
+use crate::pass::check_weight;
+use crate::{Session, TrainError, VirtualAutodiff};
 
 /// A [`Virtual`](super::Virtual) model without autodiff: its `InferenceStep` runs once per virtual
 /// node. As a module, and as a record, it is the wrapped model.
@@ -52,17 +51,21 @@ where
     /// # Errors
     /// As [`Predictor::predict`](crate::Predictor::predict).
     pub fn try_step(&self, items: &[I]) -> Result<M::Output, TrainError> {
-        let batch = WeightedItems {
-            items,
-            batcher: &*self.nodes.batcher,
-            weight: self.nodes.weight,
-            output: PhantomData,
-        };
+        let batch = self.nodes.weighted(items);
         let step = |model: &M, (weight, micro): (f64, M::Input)| (weight, model.step(micro));
-        let session = &mut self.nodes.handle.lock().session;
-        let mut parts = session.forward(&self.model, &batch, &step)?.into_iter();
-        let first = parts.next().ok_or(TrainError::EmptyBatch)?;
-        joined(session.applied_steps(), first, parts.collect())
+        let forward = |session: &mut Session<B>| {
+            let parts = session.forward(&self.model, &batch, &step)?;
+            Ok::<_, TrainError>((session.applied_steps(), parts))
+        };
+        let (applied, parts) = self.nodes.handle.with_session(forward)??;
+        for (weight, _) in &parts {
+            let refused = |source| TrainError::Join {
+                step: applied,
+                source,
+            };
+            check_weight(*weight).map_err(refused)?;
+        }
+        joined(applied, parts)
     }
 }
 

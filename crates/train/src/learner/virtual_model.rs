@@ -8,7 +8,7 @@ use burn::data::dataloader::batcher::Batcher;
 use burn::module::{AutodiffModule, Devices, Module, ModuleMapper, ModuleVisitor};
 use burn::train::{TrainOutput, TrainStep};
 
-use super::handle::{Handle, Shared};
+use super::handle::Handle;
 use super::items::WeightedItems;
 use super::output::joined;
 use super::step_pass::StepPass;
@@ -74,28 +74,34 @@ where
     /// The step, or why there is none: what `TrainStep::step` has no way to say.
     ///
     /// # Errors
-    /// As [`Session::backward`]; and [`TrainError::Join`] where the outputs don't fit together, which
-    /// names the step and is noticed only after it: running statistics have moved then.
+    /// As [`Session::backward`]; [`TrainError::Join`] where the outputs don't fit together;
+    /// [`TrainError::Busy`] from inside another step. Nothing is applied then.
     pub fn try_step(&self, items: &[I]) -> Result<TrainOutput<M::Output>, TrainError> {
-        let Shared { session, skipped } = &mut *self.nodes.handle.lock();
-        let batch = WeightedItems {
-            items,
-            batcher: &*self.nodes.batcher,
-            weight: self.nodes.weight,
-            output: PhantomData,
-        };
-        let before = session.applied_steps();
-        let (output, done) = session.step(&self.model, &batch, &StepPass)?;
-        if let Some(reason) = output.skipped {
-            skipped.push((before, reason));
+        if let Some(error) = self.nodes.handle.failure() {
+            return Err(error);
         }
-        let mut parts = done
-            .into_iter()
-            .map(|Done { weight, output }| (weight, output));
-        let first = parts.next().ok_or(TrainError::EmptyBatch)?;
+        let batch = self.nodes.weighted(items);
+        let step = |session: &mut Session<B>| {
+            session.step(
+                &self.model,
+                &batch,
+                &StepPass,
+                |step, done: Vec<Done<_>>| {
+                    joined(
+                        step,
+                        done.into_iter().map(|done| (done.weight, done.output)),
+                    )
+                },
+            )
+        };
+        let (output, item) = self.nodes.handle.with_session(step)??;
+        if let Some(reason) = output.skipped {
+            let applied = self.nodes.handle.status().applied_steps;
+            self.nodes.handle.count_skipped(applied, reason);
+        }
         Ok(TrainOutput {
             grads: output.grads,
-            item: joined(before, first, parts.collect())?,
+            item,
         })
     }
 }
@@ -150,13 +156,17 @@ where
         Self { model, ..self }
     }
 
-    /// Burn loses the parameters' ids on the way: they get those of their paths again.
+    /// Burn loses the parameters' ids on the way: they get those of their paths again. If they can't,
+    /// the next step says why.
     fn load_record(self, (model, applied): Self::Record) -> Self {
         let mut model = self.model.load_record(model);
-        let session = &mut self.nodes.handle.lock().session;
-        // What can go wrong is one parameter at two paths, which the next step reports.
-        if session.adopt(&mut model).is_ok() {
+        let adopted = self.nodes.handle.with_session(|session| {
+            session.adopt(&mut model)?;
             session.applied = applied;
+            Ok(())
+        });
+        if let Err(error) = adopted.and_then(|adopted| adopted) {
+            self.nodes.handle.fail(error);
         }
         Self {
             model,
@@ -165,7 +175,7 @@ where
     }
 
     fn into_record(self) -> Self::Record {
-        let applied = self.nodes.handle.lock().session.applied;
+        let applied = self.nodes.handle.status().applied_steps;
         (self.model.into_record(), applied)
     }
 }
@@ -196,6 +206,18 @@ impl<B: VirtualAutodiff, M: Clone, T, I> Clone for Virtual<B, M, T, I> {
         Self {
             model: self.model.clone(),
             nodes: self.nodes.clone(),
+        }
+    }
+}
+
+impl<B: VirtualAutodiff, T, I> Nodes<B, T, I> {
+    /// A batch of items, to be split.
+    pub(super) fn weighted<'a, O>(&'a self, items: &'a [I]) -> WeightedItems<'a, I, T, O> {
+        WeightedItems {
+            items,
+            batcher: &self.batcher,
+            weight: self.weight,
+            output: PhantomData,
         }
     }
 }

@@ -7,6 +7,9 @@ use super::run::Trained;
 /// what it has is rounding, as the bias of a convolution before batch norm.
 const NO_GRADIENT: f64 = 1e-6;
 
+/// Gradients by module path.
+type Gradients = [(String, Vec<f32>)];
+
 /// Compares a training with the reference.
 pub(super) fn with_reference(
     name: String,
@@ -29,31 +32,52 @@ pub(super) fn with_reference(
     }
 }
 
-fn layers(got: &[(String, Vec<f32>)], expected: &[(String, Vec<f32>)]) -> Vec<LayerReport> {
-    let largest = |values: &[f32]| {
-        values
-            .iter()
-            .fold(0.0, |max, v| f64::max(max, f64::from(v.abs())))
-    };
+fn layers(got: &Gradients, expected: &Gradients) -> Vec<LayerReport> {
     let threshold = NO_GRADIENT
         * expected
             .iter()
             .map(|(_, values)| largest(values))
             .fold(0.0, f64::max);
-    let layer = |(path, expected): &(String, Vec<f32>)| {
-        let scale = largest(expected);
-        let difference = match got.iter().find(|(other, _)| other == path) {
-            _ if scale <= threshold => None,
-            Some((_, got)) if got.len() == expected.len() => Some(difference(got, expected, scale)),
-            // Absent on one side only: as far apart as can be.
-            _ => Some(f64::INFINITY),
-        };
-        LayerReport {
-            path: path.clone(),
-            difference,
+    let find = |gradients: &'_ Gradients, path: &str| {
+        let found = gradients.iter().position(|(other, _)| other == path);
+        found
+            .map(|index| gradients[index].1.clone())
+            .unwrap_or_default()
+    };
+    let only_got = got
+        .iter()
+        .filter(|(path, _)| !expected.iter().any(|(other, _)| other == path));
+    let paths = expected.iter().chain(only_got).map(|(path, _)| path);
+    let layer = |path: &String| LayerReport {
+        path: path.clone(),
+        difference: layer_difference(&find(got, path), &find(expected, path), threshold),
+    };
+    paths.map(layer).collect()
+}
+
+/// None where neither has a gradient to speak of; an absent one is as far as can be from a present
+/// one.
+fn layer_difference(got: &[f32], expected: &[f32], threshold: f64) -> Option<f64> {
+    let scale = largest(expected);
+    if scale <= threshold && largest(got) <= threshold {
+        return None;
+    }
+    if got.len() != expected.len() {
+        return Some(f64::INFINITY);
+    }
+    Some(difference(got, expected, scale.max(threshold)))
+}
+
+/// The largest absolute value; infinity if one is no number.
+fn largest(values: &[f32]) -> f64 {
+    let size = |value: &f32| {
+        if value.is_nan() {
+            f64::INFINITY
+        } else {
+            f64::from(value.abs())
         }
     };
-    expected.iter().map(layer).collect()
+    values.iter().map(size).fold(0.0, f64::max)
 }
 
 /// The largest difference, in units of the largest expected element.
@@ -100,6 +124,19 @@ mod tests {
         let layers = layers(&got, &expected);
         assert_eq!(layers[0].difference, None);
         assert_eq!(layers[1].difference, Some(0.0));
+    }
+
+    #[test]
+    fn gradients_where_the_reference_has_none_are_found() {
+        let expected = [named("bias", &[1e-9]), named("weight", &[1.0])];
+        let got = [
+            named("bias", &[0.5]),
+            named("weight", &[1.0]),
+            named("extra", &[1.0]),
+        ];
+        let layers = layers(&got, &expected);
+        assert!(layers[0].difference.unwrap() > 1.0);
+        assert_eq!(layers[2].difference, Some(f64::INFINITY));
     }
 
     #[test]

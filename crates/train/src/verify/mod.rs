@@ -106,19 +106,21 @@ impl<'a, T: Task> Verify<'a, T> {
     /// [`VirtualNodes::start`]: crate::VirtualNodes::start
     /// [`Session::backward`]: crate::Session::backward
     pub fn backend<B: VirtualAutodiff>(
-        mut self,
+        self,
         name: impl Into<String>,
         devices: impl IntoIterator<Item = B::Device>,
     ) -> Result<Self, TrainError> {
         let devices: Vec<_> = devices.into_iter().collect();
-        let first = self.train::<B>(&devices[..devices.len().min(1)], None)?;
-        let again = self.train::<B>(&devices[..1], None)?;
+        let first = self
+            .job
+            .train::<B>(&devices[..devices.len().min(1)], None)?;
+        let again = self.job.train::<B>(&devices[..1], None)?;
         let mut report = self.compared(name.into(), &first);
         report.repeats = Some(again.same_bits(&first));
         report.add_placement(&first, &first);
         if devices.len() > 1 {
             for shares in [None, Some(self.uneven(devices.len()))] {
-                let trained = self.train::<B>(&devices, shares)?;
+                let trained = self.job.train::<B>(&devices, shares)?;
                 report.add_placement(&trained, &first);
             }
         }
@@ -130,11 +132,11 @@ impl<'a, T: Task> Verify<'a, T> {
     /// # Errors
     /// As [`backend`](Self::backend).
     pub fn inexact_backend<B: VirtualAutodiff>(
-        mut self,
+        self,
         name: impl Into<String>,
         device: B::Device,
     ) -> Result<Self, TrainError> {
-        let trained = self.train::<B>(&[device], None)?;
+        let trained = self.job.train::<B>(&[device], None)?;
         let report = self.compared(name.into(), &trained);
         Ok(self.add(report, trained))
     }
@@ -142,14 +144,6 @@ impl<'a, T: Task> Verify<'a, T> {
     /// What it came to.
     pub fn report(self) -> VerifyReport {
         self.report
-    }
-
-    fn train<B: VirtualAutodiff>(
-        &mut self,
-        devices: &[B::Device],
-        shares: Option<Vec<usize>>,
-    ) -> Result<Trained, TrainError> {
-        self.job.train::<B>(devices, shares)
     }
 
     /// As many virtual nodes on the first rank as leave one to each other.

@@ -68,19 +68,18 @@ impl<T: Task> Job<'_, T> {
         let mut session = nodes.clone().start(&mut model)?;
         let initial = WeightsHash::of(&model)?;
 
+        let mut curve = Curve::default();
         let mut optimizer = AdamConfig::new().init();
-        let (mut losses, mut gradients) = (Vec::new(), Vec::new());
-        let mut step_seconds = f64::INFINITY;
         let batches = self.items.chunks(settings.batch_size).cycle();
         for items in batches.take(settings.steps) {
             let start = Instant::now();
             let out = self.step(&mut session, &model, items)?;
-            if losses.is_empty() {
-                gradients = read_gradients::<B, _>(&model, &out.grads)?;
+            if curve.losses.is_empty() {
+                curve.gradients = first_gradients::<B, _>(&model, &out)?;
             }
-            losses.push(out.loss);
+            curve.losses.push(out.loss);
             model = optimizer.step(settings.learning_rate, model, out.grads);
-            step_seconds = step_seconds.min(start.elapsed().as_secs_f64());
+            curve.seconds.push(start.elapsed().as_secs_f64());
         }
         let score = match self.held_out {
             [] => None,
@@ -99,10 +98,10 @@ impl<T: Task> Job<'_, T> {
                 .collect(),
             initial,
             weights: WeightsHash::of(&model)?,
-            losses,
-            gradients,
+            step_seconds: curve.seconds.iter().copied().fold(f64::INFINITY, f64::min),
+            losses: curve.losses,
+            gradients: curve.gradients,
             score,
-            step_seconds,
         })
     }
 
@@ -115,6 +114,28 @@ impl<T: Task> Job<'_, T> {
         session.backward(model, items, &TaskBatcher(self.task), |model, micro| {
             self.task.loss::<B>(model, micro)
         })
+    }
+}
+
+/// What the steps came to.
+#[derive(Default)]
+struct Curve {
+    losses: Vec<f64>,
+    gradients: Vec<(String, Vec<f32>)>,
+    seconds: Vec<f64>,
+}
+
+/// The gradients to compare. A step that was skipped has none: nothing would be compared.
+fn first_gradients<B: VirtualAutodiff, M: AutodiffModule<B>>(
+    model: &M,
+    out: &StepOutput,
+) -> Result<Vec<(String, Vec<f32>)>, TrainError> {
+    match &out.skipped {
+        None => read_gradients::<B, M>(model, &out.grads),
+        Some(reason) => Err(TrainError::Skipped {
+            what: "verifying the first step",
+            reason: reason.clone(),
+        }),
     }
 }
 

@@ -16,6 +16,7 @@ pub(super) fn replace(
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
+    let opened = open_folder(folder)?;
     let file = builder().tempfile_in(folder)?;
     let mut writer = BufWriter::new(file.as_file());
     write(&mut writer)?;
@@ -23,7 +24,7 @@ pub(super) fn replace(
     drop(writer);
     file.as_file().sync_all()?;
     file.persist(path)?;
-    sync_folder(folder)
+    sync_folder(opened)
 }
 
 fn builder() -> Builder<'static, 'static> {
@@ -38,12 +39,18 @@ fn builder() -> Builder<'static, 'static> {
     builder
 }
 
-/// The new name is on the disk when its folder is, where a system lets folders be synced.
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    if cfg!(not(unix)) {
-        return Ok(());
+/// The folder, where a system lets folders be synced.
+fn open_folder(folder: &Path) -> io::Result<Option<File>> {
+    if cfg!(unix) {
+        File::open(folder).map(Some)
+    } else {
+        Ok(None)
     }
-    match File::open(folder)?.sync_all() {
+}
+
+/// The new name is on the disk when its folder is.
+fn sync_folder(folder: Option<File>) -> io::Result<()> {
+    match folder.map_or(Ok(()), |folder| folder.sync_all()) {
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
         result => result,
     }

@@ -7,6 +7,7 @@
 )]
 
 mod common;
+mod inside;
 mod module;
 mod outputs;
 mod ragged;

@@ -66,19 +66,16 @@ fn outputs_that_do_not_fit_together_are_an_error_that_names_the_step() {
     // One column from each.
     model.try_step(&[1.0, 2.0]).unwrap();
 
-    let expected = "batch 1: putting the results of the virtual nodes together: ";
+    let expected = "step 1: putting the results of the virtual nodes together: ";
     let Err(error) = model.try_step(&[1.0, 2.0, 3.0]) else {
         panic!("a step");
     };
-    assert!(
-        matches!(error, TrainError::Join { batch: 1, .. }),
-        "{error}"
-    );
+    assert!(matches!(error, TrainError::Join { step: 1, .. }), "{error}");
     assert!(error.to_string().starts_with(expected), "{error}");
+    assert_eq!(model.handle().status().applied_steps, 1);
 
     let valid = model.valid();
-    let expected = expected.replace("batch 1", "batch 2");
     let text = panic_of(|| InferenceStep::step(&valid, vec![1.0, 2.0, 3.0]));
-    assert!(text.starts_with(&expected), "{text}");
+    assert!(text.starts_with(expected), "{text}");
     valid.try_step(&[1.0, 2.0]).unwrap();
 }

@@ -80,10 +80,10 @@ fn steps_have_the_same_bits_when_resized_between_them() {
     let handle = model.handle();
     let moved = trace(model, |step, _| {
         handle.resize(vec![FlexDevice; 1 + step % 4]).unwrap();
-        assert_eq!(handle.placement().ranks(), 1 + step % 4);
+        assert_eq!(handle.status().placement.ranks(), 1 + step % 4);
     });
     assert_eq!(moved, alone);
-    assert_eq!(handle.applied_steps(), 6);
+    assert_eq!(handle.status().applied_steps, 6);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn resizing_is_refused_when_there_are_more_devices_than_nodes() {
         handle.resize(vec![FlexDevice; 5]),
         Err(TrainError::Plan(_))
     ));
-    assert_eq!(handle.placement().ranks(), 2);
+    assert_eq!(handle.status().placement.ranks(), 2);
     model.try_step(&items(BATCH)).unwrap();
 }
 
@@ -181,7 +181,10 @@ fn panics_of_the_model_name_rank_step_and_virtual_node() {
     assert_eq!(text, expected);
 
     // Nothing was applied, and the training may go on.
-    assert_eq!((hash(&model), model.handle().applied_steps()), (before, 1));
+    assert_eq!(
+        (hash(&model), model.handle().status().applied_steps),
+        (before, 1)
+    );
     model.try_step(&items(BATCH)).unwrap();
 }
 
@@ -204,8 +207,11 @@ fn steps_are_skipped_when_an_item_is_not_a_number() {
         // Weights and running statistics.
         assert_eq!(hash(&model), before);
         let nodes = vec![1];
-        assert_eq!(handle.skipped(), [(1, Skipped::NotFinite { nodes })]);
-        assert_eq!(handle.applied_steps(), 1);
+        assert_eq!(
+            handle.status().last_skipped,
+            Some((1, Skipped::NotFinite { nodes }))
+        );
+        assert_eq!(handle.status().applied_steps, 1);
     }
 }
 
@@ -214,8 +220,8 @@ fn copies_share_the_session() {
     let model = wrapped(&[2, 2], Classifier::full());
     let copy = model.clone();
     copy.try_step(&items(BATCH)).unwrap();
-    assert_eq!(model.handle().applied_steps(), 1);
+    assert_eq!(model.handle().status().applied_steps, 1);
     let back = <Wrapped as AutodiffModule<B>>::from_inner(model.valid());
     back.try_step(&items(BATCH)).unwrap();
-    assert_eq!(model.handle().applied_steps(), 2);
+    assert_eq!(model.handle().status().applied_steps, 2);
 }

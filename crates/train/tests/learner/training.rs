@@ -94,8 +94,8 @@ fn quiet(shares: &[usize]) -> WeightsHash {
     let model = wrapped(shares, Classifier::full());
     let handle = model.handle();
     let weights = launch(training(directory.path(), training_set()), model, 0.01);
-    assert_eq!(handle.applied_steps(), 4 * STEPS);
-    assert_eq!(handle.skipped(), []);
+    assert_eq!(handle.status().applied_steps, 4 * STEPS);
+    assert_eq!(handle.status().skipped_steps, 0);
     weights
 }
 
@@ -124,7 +124,7 @@ fn training_stops_early_when_nothing_improves() {
     let handle = model.handle();
     let training = training(directory.path(), training_set()).early_stopping(stopping);
     launch(training, model, 0.0);
-    assert_eq!(handle.applied_steps(), 2 * STEPS);
+    assert_eq!(handle.status().applied_steps, 2 * STEPS);
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn weights_are_those_of_a_quiet_training_when_resumed_from_a_checkpoint() {
         .with_file_checkpointer(recorder())
         .checkpoint(2);
     let resumed = launch(second, model, 0.01);
-    assert_eq!(handle.applied_steps(), 4 * STEPS);
+    assert_eq!(handle.status().applied_steps, 4 * STEPS);
     assert_eq!(resumed, quiet(&[4]));
 }
 
@@ -169,7 +169,7 @@ fn weights_are_those_of_a_quiet_training_when_resized_between_epochs() {
     let handle = model.handle();
     let training = training(directory.path(), training_set()).early_stopping(Mover(model.handle()));
     assert_eq!(launch(training, model, 0.01), quiet(&[4]));
-    assert_eq!(handle.placement().ranks(), 1);
+    assert_eq!(handle.status().placement.ranks(), 1);
 }
 
 /// Moves the training while its batches are put together.
@@ -225,6 +225,7 @@ fn weights_are_as_if_a_batch_had_not_been_when_it_is_not_a_number() {
     let (expected, _) = train(without);
     assert_eq!(weights, expected);
     let skipped = || Skipped::NotFinite { nodes: vec![0] };
-    assert_eq!(handle.skipped(), [(1, skipped()), (4, skipped())]);
-    assert_eq!(handle.applied_steps(), 6);
+    assert_eq!(handle.status().skipped_steps, 2);
+    assert_eq!(handle.status().last_skipped, Some((4, skipped())));
+    assert_eq!(handle.status().applied_steps, 6);
 }

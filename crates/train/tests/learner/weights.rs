@@ -146,8 +146,11 @@ fn steps_are_skipped_when_no_item_counts() {
     let model = wrapped(2, counting);
     let out = model.try_step(&items([false; 8])).unwrap();
     assert!(out.grads.is_empty());
-    assert_eq!(model.handle().skipped(), [(0, Skipped::NoItems)]);
-    assert_eq!(model.handle().applied_steps(), 0);
+    assert_eq!(
+        model.handle().status().last_skipped,
+        Some((0, Skipped::NoItems))
+    );
+    assert_eq!(model.handle().status().applied_steps, 0);
 }
 
 #[test]
