@@ -1,7 +1,8 @@
 //! Training on virtual nodes.
 //!
 //! This crate is where Burn's modules and optimizers meet the plan and the collectives: the step,
-//! replicas, running statistics and resizing. It knows nothing of the command line.
+//! replicas, running statistics, resizing, inference, weights files and burn-train. It knows nothing of
+//! the command line.
 //!
 //! ```
 //! use burn::backend::Autodiff;

@@ -92,7 +92,8 @@ impl<D> VirtualNodes<D> {
         }
     }
 
-    /// Accepts ranks that do not compute the same bits. Results then depend on the placement.
+    /// Accepts ranks that do not compute the same bits, devices that do not repeat their own, and
+    /// backends that fuse kernels. Results then depend on the placement, or change from run to run.
     pub fn allow_drift(self) -> Self {
         Self {
             allow_drift: true,
@@ -174,7 +175,11 @@ impl<D> VirtualNodes<Vec<D>> {
     /// # Errors
     /// [`TrainError::Plan`] for no virtual nodes, no devices, more devices than virtual nodes or
     /// shares that don't add up; [`TrainError::DuplicateParameter`] for one id at two paths;
-    /// [`TrainError::Drift`] for devices that compute different bits. The model is then unchanged.
+    /// [`TrainError::SharedPath`] and [`TrainError::Unnamed`] for modules whose `visit` and `map` don't
+    /// fit; [`TrainError::Drift`] for devices that compute different bits, [`TrainError::Unsteady`] for
+    /// one that doesn't repeat its own, [`TrainError::Fusion`] for a backend that fuses kernels;
+    /// [`TrainError::Device`] for one that fails; [`TrainError::Setting`] for a setting that makes no
+    /// sense. The model is then unchanged.
     pub fn start<B: VirtualAutodiff<Device = D>, M: AutodiffModule<B>>(
         self,
         model: &mut M,
@@ -185,7 +190,7 @@ impl<D> VirtualNodes<Vec<D>> {
     /// Makes a model ready for inference on virtual nodes: copies it, without autodiff, to every
     /// device. The model is not touched, and may be trained on.
     ///
-    /// Of the settings, those of training (clipping, required gradients) don't matter. Parameters
+    /// Of the settings, those of training (clipping, required gradients) have no effect. Parameters
     /// that were never used are drawn from the seed, as at the start of a training job.
     ///
     /// # Errors
