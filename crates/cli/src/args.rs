@@ -221,7 +221,8 @@ fn virtual_nodes(text: &str) -> Result<NonZeroUsize, String> {
 
 fn learning_rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(rate) if rate.is_finite() && rate > 0.0 => Ok(rate),
+        // In single precision, as it will be used.
+        Ok(rate) if (rate as f32).is_finite() && rate > 0.0 => Ok(rate),
         _ => Err("expected a finite number above 0".to_owned()),
     }
 }

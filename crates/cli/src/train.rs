@@ -19,14 +19,19 @@ use crate::{memory, output};
 
 /// Trains and prints the result.
 pub(crate) fn run(args: &TrainArgs) -> Result<(), RunError> {
-    let report = args.placing.kind()?.run(Train(args))?;
-    Ok(output::print(&report, args.json)?)
+    let (report, saved) = args.placing.kind()?.run(Train(args))?;
+    // The result is worth having also where the weights could not be saved.
+    output::print(&report, args.json)?;
+    saved
 }
+
+/// The result, and whether the weights are where they were to be left.
+type Trained = (TrainReport, Result<(), RunError>);
 
 struct Train<'a>(&'a TrainArgs);
 
 impl OnBackend for Train<'_> {
-    type Output = Result<TrainReport, RunError>;
+    type Output = Result<Trained, RunError>;
 
     fn run<B: Hardware>(self) -> Self::Output {
         match self.0.model {
@@ -39,7 +44,7 @@ impl OnBackend for Train<'_> {
 fn with_optimizer<B: Hardware, T: Task<Item = Digit>>(
     args: &TrainArgs,
     task: &T,
-) -> Result<TrainReport, RunError> {
+) -> Result<Trained, RunError> {
     match args.optimizer {
         args::Optimizer::Adam => train::<B, T, _>(args, task, adam),
         args::Optimizer::Sgd => train::<B, T, _>(args, task, sgd),
@@ -51,7 +56,7 @@ fn train<B, T, O>(
     args: &TrainArgs,
     task: &T,
     optimizer: impl Fn() -> O,
-) -> Result<TrainReport, RunError>
+) -> Result<Trained, RunError>
 where
     B: Hardware,
     T: Task<Item = Digit>,
@@ -90,21 +95,19 @@ where
     }
     let samples_per_s = tally.finish()?;
     let (nodes, model, _, _) = trainer.into_parts()?;
-    let weights = match out {
-        Some(out) => out.save(args.model, &model)?,
-        None => WeightsHash::of(&model)?,
-    };
+    let saved = out.map_or(Ok(()), |out| out.save(args.model, &model));
     let mut predictor = settings.predictor(&model)?;
     let accuracy = predictor.score_task::<B, T>(task, digits.held_out(), args.batch_size.get())?;
-    Ok(TrainReport {
+    let report = TrainReport {
         steps: tally.steps(),
         epochs: tally.epochs(),
         loss: tally.loss(),
         accuracy,
-        weights_sha256: weights.to_string(),
+        weights_sha256: WeightsHash::of(&model)?.to_string(),
         samples_per_s,
         placed: placed(args, &nodes, predictor.memory(), &meter),
-    })
+    };
+    Ok((report, saved))
 }
 
 fn placed<B: Hardware>(

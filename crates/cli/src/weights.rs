@@ -22,29 +22,35 @@ impl Output {
     /// Makes the folder, and tries it: a run shall not find out at its end that it can't write there.
     pub(crate) fn in_folder(folder: &Path) -> Result<Self, RunError> {
         let file = folder.join("weights.safetensors");
-        let usable = || {
-            fs::create_dir_all(folder)?;
-            if file.is_dir() {
-                return Err(io::Error::from(io::ErrorKind::IsADirectory));
-            }
-            tempfile::tempfile_in(folder).map(drop)
+        let refused = |path: &Path, source| {
+            let path = path.to_owned();
+            RunError::Out { path, source }
         };
-        usable().map_err(|source| RunError::Out {
-            path: folder.to_owned(),
-            source,
-        })?;
+        if file.is_dir() {
+            let source = io::Error::from(io::ErrorKind::IsADirectory);
+            return Err(refused(&file, source));
+        }
+        rehearse(folder).map_err(|source| refused(folder, source))?;
         Ok(Self(file))
     }
 
-    /// Saves the weights of a model, and returns their hash.
+    /// Saves the weights of a model.
     pub(crate) fn save<B: Backend, M: Module<B>>(
         &self,
         kind: Model,
         model: &M,
-    ) -> Result<WeightsHash, RunError> {
+    ) -> Result<(), RunError> {
         let metadata = BTreeMap::from([(MODEL.to_owned(), name(kind))]);
-        Ok(save_weights(model, &self.0, &metadata)?)
+        save_weights(model, &self.0, &metadata)?;
+        Ok(())
     }
+}
+
+/// Does to a folder what saving will.
+fn rehearse(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    fs::File::open(folder)?;
+    tempfile::NamedTempFile::new_in(folder)?.close()
 }
 
 /// Loads a weights file into a model.
@@ -58,7 +64,8 @@ pub(crate) fn load<B: Backend, M: Module<B>>(
         Some(got) if got != name(kind) => Err(RunError::Model {
             path: path.to_owned(),
             expected: name(kind),
-            got,
+            // It is a text from a file, and goes to a terminal.
+            got: got.escape_debug().take(80).collect(),
         }),
         _ => Ok(load_weights(model, path)?),
     }

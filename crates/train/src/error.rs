@@ -1,5 +1,7 @@
 //! What can go wrong in a job, and where.
 
+use std::time::Duration;
+
 use burn::module::ParamId;
 use burn_virtual_backend::{Probe, StreamFault};
 use burn_virtual_collective::CollectiveError;
@@ -183,19 +185,10 @@ pub enum TrainError {
     },
 
     /// The session is in the middle of a step that takes too long.
-    #[error("the session is in a step, and was for {seconds} seconds")]
+    #[error("the session is in a step, and was for {waited:?}")]
     Busy {
         /// How long this call waited.
-        seconds: u64,
-    },
-
-    /// A task has to give one prediction per item.
-    #[error("the task gave {got} predictions for {expected} items")]
-    Predictions {
-        /// The number of items.
-        expected: usize,
-        /// The number of predictions.
-        got: usize,
+        waited: Duration,
     },
 
     /// The ranks could not combine their parts.
@@ -237,6 +230,15 @@ pub enum NodeError {
     NoGradient {
         /// The module path.
         path: String,
+    },
+
+    /// A result that is of another number of samples: others would get it.
+    #[error("the results of {got} samples for a micro-batch of {expected}")]
+    Results {
+        /// Samples in the micro-batch.
+        expected: usize,
+        /// Rows or entries of the result.
+        got: usize,
     },
 
     /// Random numbers were drawn, or the backend seeded, where the result would depend on the

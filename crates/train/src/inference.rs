@@ -59,12 +59,15 @@ impl<'a, B: Backend, M, R> ForwardRank<'a, B, M, R> {
 }
 
 /// Runs `forward` on every virtual node that has samples.
+///
+/// `other_count` tells whether a result is of another number of samples than it should be.
 pub(crate) fn forward_round<'a, B, M, S, F, R>(
     ranks: &mut Ranks,
     job: &ForwardJob<'_, S>,
     split: &BatchSplit,
     states: Vec<ForwardRank<'a, B, M, R>>,
     forward: &F,
+    other_count: fn(&R, usize) -> Option<usize>,
 ) -> Result<Vec<ForwardRank<'a, B, M, R>>, TrainError>
 where
     B: Backend,
@@ -77,11 +80,15 @@ where
         step: job.step,
         layout: &Layout::new([], 0, 0),
         split,
-        leaf: |rank: &mut ForwardRank<'a, B, M, R>, node, samples, leaf: Partial| {
+        leaf: |rank: &mut ForwardRank<'a, B, M, R>, node, samples: Range<usize>, leaf: Partial| {
             let _listening = rank.memory.listen();
             rank.memory.start();
             let run = |micro| forward(rank.model, micro);
+            let expected = samples.len();
             let result = job.run::<B, _>(node, samples, &rank.device, run)?;
+            if let Some(got) = other_count(&result, expected) {
+                return Err(NodeError::Results { expected, got });
+            }
             rank.memory.after_forward_only();
             rank.results.push(result);
             Ok(leaf)

@@ -6,7 +6,8 @@ use burn::tensor::{BasicOps, Tensor};
 /// What a micro-batch comes to, and can be put together to what the whole batch comes to.
 ///
 /// For tensors, whose first dimension is the samples; for lists with one entry per sample; and for
-/// tuples of both.
+/// tuples of both. Micro-batches that are padded to the longest of their own samples give rows that
+/// don't fit together: pad to a fixed length, or return lists.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be put together from the results of micro-batches",
     note = "return a tensor with the samples in its first dimension, a `Vec`, a tuple of those, or implement `JoinBatch`"
@@ -17,6 +18,13 @@ pub trait JoinBatch: Sized {
     /// # Panics
     /// May, if the parts do not fit: the session makes an error of it.
     fn join(first: Self, rest: Vec<Self>) -> Self;
+
+    /// The number of samples that this is the result of, if it is known and not `expected`: results
+    /// would end up beside other samples than their own.
+    fn other_count(&self, expected: usize) -> Option<usize> {
+        let _ = expected;
+        None
+    }
 }
 
 /// Concatenates along the first dimension, on the device of the first part.
@@ -29,12 +37,20 @@ impl<B: Backend, const D: usize, K: BasicOps<B>> JoinBatch for Tensor<B, D, K> {
         let rest = rest.into_iter().map(|part| part.to_device(&device));
         Tensor::cat([first].into_iter().chain(rest).collect(), 0)
     }
+
+    fn other_count(&self, expected: usize) -> Option<usize> {
+        Some(self.dims()[0]).filter(|got| *got != expected)
+    }
 }
 
 impl<T> JoinBatch for Vec<T> {
     fn join(mut first: Self, rest: Vec<Self>) -> Self {
         first.extend(rest.into_iter().flatten());
         first
+    }
+
+    fn other_count(&self, expected: usize) -> Option<usize> {
+        Some(self.len()).filter(|got| *got != expected)
     }
 }
 
@@ -48,6 +64,11 @@ macro_rules! tuple {
                     $(columns.$index.push(part.$index);)*
                 }
                 ($($name::join(first.$index, columns.$index),)*)
+            }
+
+            fn other_count(&self, expected: usize) -> Option<usize> {
+                let counts = [$(self.$index.other_count(expected)),*];
+                counts.into_iter().flatten().next()
             }
         }
     };

@@ -95,8 +95,8 @@ impl<B: Virtual, M: Module<B>> Predictor<B, M> {
     /// are not run.
     ///
     /// # Errors
-    /// [`TrainError::EmptyBatch`] for no items, [`TrainError::Node`] where user code panicked (the
-    /// step it names is the number of the batch, from 0), [`TrainError::Join`] where the results of
+    /// [`TrainError::EmptyBatch`] for no items, [`TrainError::Node`] where user code panicked or the
+    /// result is of another number of samples (the step it names is the number of the batch, from 0), [`TrainError::Join`] where the results of
     /// the micro-batches don't fit together.
     pub fn predict<I, T, O, F, R>(
         &mut self,
@@ -178,7 +178,8 @@ impl<B: Virtual, M: Module<B>> Predictor<B, M> {
         let mut items = items.into_iter().fuse();
         let mut failed = false;
         Ok(std::iter::from_fn(move || {
-            if failed {
+            // Taken for failed until it isn't: the items' own iterator may panic.
+            if std::mem::replace(&mut failed, true) {
                 return None;
             }
             let batch: Vec<_> = items.by_ref().take(batch_size).collect();
@@ -202,7 +203,7 @@ impl<B: Virtual, M: Module<B>> Predictor<B, M> {
     where
         S: SplitBatch<B>,
         F: Fn(&M, S::Micro) -> R + Sync,
-        R: Send,
+        R: JoinBatch + Send,
     {
         let job = ForwardJob {
             seed: self.settings.seed,
@@ -216,7 +217,14 @@ impl<B: Virtual, M: Module<B>> Predictor<B, M> {
                 ForwardRank::new(replica, device, resident.map(|_| meter.clone()))
             })
             .collect();
-        let ranks = forward_round::<B, _, _, _, _>(&mut self.ranks, &job, split, ranks, forward)?;
+        let ranks = forward_round::<B, _, _, _, _>(
+            &mut self.ranks,
+            &job,
+            split,
+            ranks,
+            forward,
+            R::other_count,
+        )?;
         if let Some(resident) = resident {
             for (memory, rank) in self.memory.iter_mut().zip(&ranks) {
                 *memory = memory.max(RankMemory {

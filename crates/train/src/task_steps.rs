@@ -36,7 +36,7 @@ impl<V: Virtual, M: Module<V>> Predictor<V, M> {
     /// [`predict`](Self::predict).
     ///
     /// # Errors
-    /// As there, and [`TrainError::Predictions`] if the task doesn't give one prediction per item.
+    /// As there.
     pub fn predict_task<B, T>(
         &mut self,
         task: &T,
@@ -47,19 +47,11 @@ impl<V: Virtual, M: Module<V>> Predictor<V, M> {
         T: Task,
         T::Model<B>: AutodiffModule<B, InnerModule = M>,
     {
-        let predictions = self.predict(
+        self.predict(
             items,
             &TaskBatcher(task),
             |model: &ValidModel<T, B>, micro| task.predict::<B>(model, micro),
-        )?;
-        if predictions.len() == items.len() {
-            Ok(predictions)
-        } else {
-            Err(TrainError::Predictions {
-                expected: items.len(),
-                got: predictions.len(),
-            })
-        }
+        )
     }
 
     /// The mean score of a task over `items`, `batch_size` at a time. The scores are added in the

@@ -114,6 +114,9 @@ where
         L: IntoLossSum<B>,
     {
         let model = self.model.as_ref().ok_or(TrainError::ModelLost)?;
+        // A skipped step uses no rate up, so the schedule moves on with the model.
+        let mut schedule = self.schedule.clone();
+        let rate = check_rate(schedule.step())?;
         let StepOutput {
             grads,
             loss,
@@ -122,8 +125,9 @@ where
             seconds,
             skipped,
         } = self.nodes.backward_batch(model, batch, loss)?;
-        let learning_rate = skipped.is_none().then(|| self.schedule.step());
+        let learning_rate = skipped.is_none().then_some(rate);
         if let Some(rate) = learning_rate {
+            self.schedule = schedule;
             self.model = self
                 .model
                 .take()
@@ -223,4 +227,16 @@ where
         let model = self.model.ok_or(TrainError::ModelLost)?;
         Ok((self.nodes, model, self.optimizer, self.schedule))
     }
+}
+
+/// An infinite rate makes every weight infinite, or none at all.
+fn check_rate(rate: f64) -> Result<f64, TrainError> {
+    if (rate as f32).is_finite() {
+        return Ok(rate);
+    }
+    Err(TrainError::Setting {
+        what: "learning rate",
+        expected: "a finite number, in single precision",
+        got: rate.to_string(),
+    })
 }

@@ -282,14 +282,37 @@ fn panics_of_the_batcher_are_named() {
 fn results_that_do_not_fit_together_are_an_error_that_names_the_batch() {
     let mut predictor = predictor(3, 2);
     predictor.predict(&items(6), &Rows, forward).unwrap();
-    // Three, two and two columns.
-    let turned = |model: &Mlp<V>, micro| model.forward(micro).transpose();
-    let error = predictor.predict(&items(7), &Rows, turned).unwrap_err();
+    // As many columns as the micro-batch has rows: three, two and two.
+    let square = |_: &Mlp<V>, micro: Tensor<V, 2>| {
+        let [rows, _] = micro.dims();
+        Tensor::<V, 2>::zeros([rows, rows], &FlexDevice)
+    };
+    let error = predictor.predict(&items(7), &Rows, square).unwrap_err();
     assert!(matches!(error, TrainError::Join { step: 1, .. }), "{error}");
     assert!(error.to_string().starts_with("step 1: "), "{error}");
     // The same columns everywhere: nothing is wrong with that.
-    let joined = predictor.predict(&items(6), &Rows, turned).unwrap();
-    assert_eq!(joined.dims(), [9, 2]);
+    let joined = predictor.predict(&items(6), &Rows, square).unwrap();
+    assert_eq!(joined.dims(), [6, 2]);
+}
+
+#[test]
+fn results_of_another_number_of_samples_are_refused() {
+    let mut predictor = predictor(2, 1);
+    let text = |result: Result<(), TrainError>| result.unwrap_err().to_string();
+    let mean = |model: &Mlp<V>, micro| model.forward(micro).mean_dim(0);
+    let error = text(predictor.predict(&items(5), &Rows, mean).map(drop));
+    let expected = "virtual node 0: the results of 1 samples for a micro-batch of 3";
+    assert!(error.contains(expected), "{error}");
+    // One too many in the first virtual node and one too few in the second: the total would fit.
+    let shifted = |_: &Mlp<V>, micro: Tensor<V, 2>| match micro.dims()[0] {
+        3 => (vec![0; 3], vec![0; 4]),
+        _ => (vec![0; 2], vec![0; 1]),
+    };
+    let error = text(predictor.predict(&items(5), &Rows, shifted).map(drop));
+    assert!(
+        error.contains("the results of 4 samples for a micro-batch of 3"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -33,7 +33,7 @@ impl<B: VirtualAutodiff> Session<B> {
         let states = states
             .map(|(model, device)| ForwardRank::<B::InnerBackend, _, _>::new(model, device, None))
             .collect();
-        let states = forward_round(&mut self.ranks, &job, &split, states, forward)?;
+        let states = forward_round(&mut self.ranks, &job, &split, states, forward, |_, _| None)?;
         let results = states.into_iter().flat_map(|rank| rank.results);
         Ok(results.collect())
     }

@@ -1,6 +1,7 @@
 //! The session behind a `Virtual` model, while burn-train has the model.
 
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,6 +9,9 @@ use std::time::{Duration, Instant};
 use burn_virtual_plan::Placement;
 
 use crate::{RankMemory, Session, Skipped, TrainError, VirtualAutodiff};
+
+/// Between two looks at a lock.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// What became of the steps so far.
 #[derive(Clone, Debug)]
@@ -38,8 +42,8 @@ struct Shared<B: VirtualAutodiff> {
     status: Mutex<Status>,
     /// How long to wait for the end of a step.
     patience: Duration,
-    /// What went wrong where there was no way to say so.
-    failure: Mutex<Option<TrainError>>,
+    /// Calls of `resize` that wait: the next step lets them go first.
+    waiting: AtomicUsize,
 }
 
 impl<B: VirtualAutodiff> Handle<B> {
@@ -55,7 +59,7 @@ impl<B: VirtualAutodiff> Handle<B> {
             patience: session.settings.first_timeout,
             session: Mutex::new(session),
             status: Mutex::new(status),
-            failure: Mutex::new(None),
+            waiting: AtomicUsize::new(0),
         }))
     }
 
@@ -66,7 +70,18 @@ impl<B: VirtualAutodiff> Handle<B> {
     /// As there, and [`TrainError::Busy`] if the step in flight doesn't end within
     /// [`VirtualNodes::first_timeout`](crate::VirtualNodes::first_timeout).
     pub fn resize(&self, devices: impl IntoIterator<Item = B::Device>) -> Result<(), TrainError> {
-        self.with_session(|session| session.resize(devices))?
+        self.0.waiting.fetch_add(1, Relaxed);
+        let resized = self.with_session(|session| session.resize(devices));
+        self.0.waiting.fetch_sub(1, Relaxed);
+        resized?
+    }
+
+    /// Lets those who wait for the end of a step go first.
+    pub(super) fn give_way(&self) {
+        let start = Instant::now();
+        while self.0.waiting.load(Relaxed) > 0 && start.elapsed() < self.0.patience {
+            thread::sleep(PAUSE);
+        }
     }
 
     /// What became of the steps so far.
@@ -90,7 +105,6 @@ impl<B: VirtualAutodiff> Handle<B> {
 
     /// The session is whole also after a panic in a step, which changes it only at its end.
     fn wait(&self) -> Result<MutexGuard<'_, Session<B>>, TrainError> {
-        const PAUSE: Duration = Duration::from_millis(1);
         let start = Instant::now();
         loop {
             match self.0.session.try_lock() {
@@ -100,8 +114,8 @@ impl<B: VirtualAutodiff> Handle<B> {
                     thread::sleep(PAUSE);
                 }
                 Err(TryLockError::WouldBlock) => {
-                    let seconds = start.elapsed().as_secs();
-                    return Err(TrainError::Busy { seconds });
+                    let waited = start.elapsed();
+                    return Err(TrainError::Busy { waited });
                 }
             }
         }
@@ -111,16 +125,6 @@ impl<B: VirtualAutodiff> Handle<B> {
         let mut status = lock(&self.0.status);
         status.skipped_steps += 1;
         status.last_skipped = Some((applied, reason));
-    }
-
-    /// Keeps an error for the next step, which can report it.
-    pub(super) fn fail(&self, error: TrainError) {
-        lock(&self.0.failure).get_or_insert(error);
-    }
-
-    /// The error that was kept, if any.
-    pub(super) fn failure(&self) -> Option<TrainError> {
-        lock(&self.0.failure).take()
     }
 }
 

@@ -10,6 +10,11 @@
 //! a mean, weighted by the number of items (or by [`Virtual::with_weight`]). The outputs of the
 //! virtual nodes are put together ([`JoinOutput`]), so metrics see one batch.
 //!
+//! Three things to know: outputs whose rows don't fit together can't be put together (sequences that
+//! a batcher pads to the longest of *its* items: pad to a fixed length); a step is skipped when a
+//! gradient isn't finite, but the loss, which only the model sees, is not looked at; and all copies of
+//! a model share one session.
+//!
 //! What burn-train itself decides stays as it is: it steps the learning rate once per batch, applied
 //! or skipped, and its `grads_accumulation` drops the last partial window of an epoch. Virtual nodes
 //! are what replaces it.

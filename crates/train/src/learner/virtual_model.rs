@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::data::dataloader::batcher::Batcher;
 use burn::module::{AutodiffModule, Devices, Module, ModuleMapper, ModuleVisitor};
@@ -25,6 +25,8 @@ use crate::{Session, TrainError, VirtualAutodiff};
 pub struct Virtual<B: VirtualAutodiff, M, T, I> {
     model: M,
     nodes: Nodes<B, T, I>,
+    /// What went wrong where there was no way to say so.
+    failure: Arc<Mutex<Option<TrainError>>>,
 }
 
 /// What a [`Virtual`] model is besides the model; the same for all its copies.
@@ -42,7 +44,11 @@ impl<B: VirtualAutodiff, M: AutodiffModule<B>, T, I> Virtual<B, M, T, I> {
             batcher: Arc::new(batcher),
             weight: |items| items.len() as f64,
         };
-        Self { model, nodes }
+        Self {
+            model,
+            nodes,
+            failure: Arc::default(),
+        }
     }
 
     /// The divisor that the mean loss of a micro-batch with these items used, if it isn't their
@@ -77,9 +83,15 @@ where
     /// As [`Session::backward`]; [`TrainError::Join`] where the outputs don't fit together;
     /// [`TrainError::Busy`] from inside another step. Nothing is applied then.
     pub fn try_step(&self, items: &[I]) -> Result<TrainOutput<M::Output>, TrainError> {
-        if let Some(error) = self.nodes.handle.failure() {
+        if let Some(error) = self
+            .failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+        {
             return Err(error);
         }
+        self.nodes.handle.give_way();
         let batch = self.nodes.weighted(items);
         let step = |session: &mut Session<B>| {
             session.step(
@@ -157,7 +169,7 @@ where
     }
 
     /// Burn loses the parameters' ids on the way: they get those of their paths again. If they can't,
-    /// the next step says why.
+    /// the next step says why. The count of applied steps, which all copies share, is the record's.
     fn load_record(self, (model, applied): Self::Record) -> Self {
         let mut model = self.model.load_record(model);
         let adopted = self.nodes.handle.with_session(|session| {
@@ -165,12 +177,11 @@ where
             session.applied = applied;
             Ok(())
         });
-        if let Err(error) = adopted.and_then(|adopted| adopted) {
-            self.nodes.handle.fail(error);
-        }
+        let failure = adopted.and_then(|adopted| adopted).err();
         Self {
             model,
             nodes: self.nodes.clone(),
+            failure: Arc::new(Mutex::new(failure)),
         }
     }
 
@@ -197,6 +208,7 @@ where
         Self {
             model: M::from_inner(model),
             nodes,
+            failure: Arc::default(),
         }
     }
 }
@@ -206,6 +218,7 @@ impl<B: VirtualAutodiff, M: Clone, T, I> Clone for Virtual<B, M, T, I> {
         Self {
             model: self.model.clone(),
             nodes: self.nodes.clone(),
+            failure: Arc::clone(&self.failure),
         }
     }
 }

@@ -63,9 +63,9 @@ pub struct LayerReport {
 }
 
 impl VerifyReport {
-    /// Whether every promise holds.
+    /// Whether every promise holds; not of a report without backends.
     pub fn holds(&self) -> bool {
-        self.backends.iter().all(BackendReport::holds)
+        !self.backends.is_empty() && self.backends.iter().all(BackendReport::holds)
     }
 
     /// Whether weights are bit-identical for every placement and run of the backends that promise it.
@@ -86,7 +86,10 @@ impl BackendReport {
 
     /// Whether every promise holds on this backend.
     pub fn holds(&self) -> bool {
-        self.same_initial_weights && self.identical() && self.first_differing_layer().is_none()
+        self.same_initial_weights
+            && self.identical()
+            && self.loss_difference.is_finite()
+            && self.first_differing_layer().is_none()
     }
 
     /// Whether placements and runs are bit-identical, where that is promised.

@@ -8,7 +8,6 @@ use burn::tensor::Tensor;
 
 use super::VerifySettings;
 use crate::names::PathStack;
-use crate::predictor::check_batch_size;
 use crate::{
     Session, StepOutput, Task, TaskBatcher, TrainError, VirtualAutodiff, VirtualNodes, WeightsHash,
 };
@@ -55,7 +54,7 @@ impl<T: Task> Job<'_, T> {
         shares: Option<Vec<usize>>,
     ) -> Result<Trained, TrainError> {
         let settings = &self.settings;
-        check_batch_size(settings.batch_size)?;
+        settings.check()?;
         if self.items.is_empty() {
             return Err(TrainError::EmptyBatch);
         }
@@ -74,8 +73,9 @@ impl<T: Task> Job<'_, T> {
         for items in batches.take(settings.steps) {
             let start = Instant::now();
             let out = self.step(&mut session, &model, items)?;
+            refuse_skipped(&out)?;
             if curve.losses.is_empty() {
-                curve.gradients = first_gradients::<B, _>(&model, &out)?;
+                curve.gradients = read_gradients::<B, _>(&model, &out.grads)?;
             }
             curve.losses.push(out.loss);
             model = optimizer.step(settings.learning_rate, model, out.grads);
@@ -125,15 +125,12 @@ struct Curve {
     seconds: Vec<f64>,
 }
 
-/// The gradients to compare. A step that was skipped has none: nothing would be compared.
-fn first_gradients<B: VirtualAutodiff, M: AutodiffModule<B>>(
-    model: &M,
-    out: &StepOutput,
-) -> Result<Vec<(String, Vec<f32>)>, TrainError> {
+/// A step that was skipped has nothing to compare.
+fn refuse_skipped(out: &StepOutput) -> Result<(), TrainError> {
     match &out.skipped {
-        None => read_gradients::<B, M>(model, &out.grads),
+        None => Ok(()),
         Some(reason) => Err(TrainError::Skipped {
-            what: "verifying the first step",
+            what: "verifying a training",
             reason: reason.clone(),
         }),
     }

@@ -117,7 +117,10 @@ pub enum WeightsError {
     },
 
     /// The values are not those that were saved.
-    #[error("`{path}` is damaged: expected weights of SHA-256 {expected}, got {got}")]
+    #[error(
+        "`{path}` is damaged: expected weights of SHA-256 {}, got {got}",
+        shown(expected)
+    )]
     Hash {
         /// The file.
         path: PathBuf,
@@ -177,6 +180,17 @@ impl WeightsError {
     }
 }
 
+/// A text from a file, for a terminal: not too long, and without control characters.
+fn shown(text: &str) -> String {
+    const LONGEST: usize = 80;
+    let escaped = text.escape_debug();
+    let mut shown: String = escaped.clone().take(LONGEST).collect();
+    if escaped.count() > LONGEST {
+        shown.push_str("...");
+    }
+    shown
+}
+
 fn listed(names: &[String]) -> String {
     if names.is_empty() {
         return "nothing".to_owned();
@@ -184,7 +198,7 @@ fn listed(names: &[String]) -> String {
     let named: Vec<_> = names
         .iter()
         .take(NAMED)
-        .map(|name| format!("`{name}`"))
+        .map(|name| format!("`{}`", shown(name)))
         .collect();
     match names.len().saturating_sub(NAMED) {
         0 => named.join(", "),

@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use burn::tensor::{BoolStore, DType, TensorData};
@@ -30,6 +30,10 @@ pub(super) struct WeightsFile {
 impl WeightsFile {
     pub(super) fn open(path: &Path) -> Result<Self, WeightsError> {
         let read = |source| WeightsError::read(path, source);
+        // Opening a pipe would wait for someone to write into it.
+        if !fs::metadata(path).map_err(read)?.is_file() {
+            return Err(read(io::Error::other("not a regular file")));
+        }
         let mut file = File::open(path).map_err(read)?;
         let length = file.metadata().map_err(read)?.len();
         let (header, values) = read_header(path, &mut file, length)?;

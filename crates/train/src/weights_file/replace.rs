@@ -1,6 +1,6 @@
 //! Replacing a file by another that is whole.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -12,6 +12,9 @@ pub(super) fn replace(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
+    // Through a link, to the file that it names.
+    let target = fs::canonicalize(path);
+    let path = target.as_deref().unwrap_or(path);
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -22,6 +25,9 @@ pub(super) fn replace(
     write(&mut writer)?;
     writer.flush()?;
     drop(writer);
+    if let Ok(before) = fs::metadata(path) {
+        file.as_file().set_permissions(before.permissions())?;
+    }
     file.as_file().sync_all()?;
     file.persist(path)?;
     sync_folder(opened)
@@ -58,8 +64,6 @@ fn sync_folder(folder: Option<File>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     #[test]
