@@ -168,13 +168,13 @@ fn tuples_and_lists_are_joined_in_order() {
                 .chunks(WIDTH)
                 .map(|row| row[0])
                 .collect();
-            (model.forward(micro), firsts, vec![rows])
+            (model.forward(micro), firsts, vec![rows; rows])
         })
         .unwrap();
     assert_eq!(outputs.dims(), [10, 3]);
     let expected: Vec<_> = items.iter().map(|item| item[0]).collect();
     assert_eq!(firsts, expected);
-    assert_eq!(sizes, [3, 3, 2, 2]);
+    assert_eq!(sizes, [3, 3, 3, 3, 3, 3, 2, 2, 2, 2]);
 }
 
 #[test]
