@@ -90,6 +90,10 @@ impl<B: Backend> Backend for VirtualBackend<B> {
 }
 
 /// What a [`VirtualBackend`] can tell about its tensors beyond Burn's [`Backend`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no `VirtualBackend`",
+    note = "wrap the inner backend, as in `Autodiff<VirtualBackend<Flex>>`"
+)]
 pub trait Virtual: Backend {
     /// The backend that does the work.
     type Inner: Backend<Device = Self::Device>;

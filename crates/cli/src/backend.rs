@@ -60,26 +60,11 @@ macro_rules! backends {
     };
 }
 
-// GPU backends are built without kernel fusion: it decides at run time which operations become one
-// kernel, and with it their bits (a session refuses it). For the same reason autotune is off.
 backends! {
     // One device, the CPU; its indices name ranks that share it.
     Flex "flex" true: burn_flex::Flex, |_| burn_flex::FlexDevice;
     #[cfg(feature = "ndarray")]
     NdArray "ndarray" false: burn_ndarray::NdArray, |_| burn_ndarray::NdArrayDevice::Cpu;
-    #[cfg(feature = "wgpu")]
-    Wgpu "wgpu" true: burn_wgpu::CubeBackend<burn_wgpu::WgpuRuntime, f32, i32, u32>, wgpu_device;
-    #[cfg(feature = "cuda")]
-    Cuda "cuda" true: burn_cuda::Cuda, |index| burn_cuda::CudaDevice { index };
-}
-
-/// The best device that there is, then the discrete GPUs by index.
-#[cfg(feature = "wgpu")]
-fn wgpu_device(index: usize) -> burn_wgpu::WgpuDevice {
-    match index {
-        0 => burn_wgpu::WgpuDevice::DefaultDevice,
-        index => burn_wgpu::WgpuDevice::DiscreteGpu(index),
-    }
 }
 
 /// Something that runs on any backend.

@@ -59,9 +59,10 @@ const HASH: &str = "weights_sha256";
 /// [`WeightsError::HeaderTooLarge`] and [`WeightsError::Write`] if there can be no such file.
 pub fn save_weights<B: Backend, M: Module<B>>(
     model: &M,
-    path: &Path,
+    path: impl AsRef<Path>,
     metadata: &BTreeMap<String, String>,
 ) -> Result<WeightsHash, WeightsError> {
+    let path = path.as_ref();
     let reserved = [FORMAT.0, HASH];
     if let Some(key) = reserved.into_iter().find(|&key| metadata.contains_key(key)) {
         let path = path.to_owned();
@@ -98,8 +99,9 @@ pub fn save_weights<B: Backend, M: Module<B>>(
 /// [`WeightsError::Model`] if two tensors of the model have the same path.
 pub fn load_weights<B: Backend, M: Module<B>>(
     model: &mut M,
-    path: &Path,
+    path: impl AsRef<Path>,
 ) -> Result<WeightsHash, WeightsError> {
+    let path = path.as_ref();
     let file = WeightsFile::open(path)?;
     let expected = file.metadata().remove(HASH);
     let dtypes = load::compare(model, &file)?;
@@ -123,6 +125,9 @@ pub fn load_weights<B: Backend, M: Module<B>>(
 /// # Errors
 /// [`WeightsError::Read`], [`WeightsError::NotSafetensors`], [`WeightsError::HeaderTooLarge`] and
 /// [`WeightsError::Truncated`] if it is no such file.
-pub fn read_weights_metadata(path: &Path) -> Result<BTreeMap<String, String>, WeightsError> {
+pub fn read_weights_metadata(
+    path: impl AsRef<Path>,
+) -> Result<BTreeMap<String, String>, WeightsError> {
+    let path = path.as_ref();
     Ok(WeightsFile::open(path)?.metadata())
 }

@@ -46,6 +46,10 @@ impl<B: Backend> LossSum<B> {
 }
 
 /// What the loss closure may return: a [`LossSum`], or a `Result` of one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no loss that virtual nodes can divide once over all of them",
+    note = "return a `LossSum`, of `cross_entropy_sum` say; a mean becomes one by `LossSum::from_mean(loss, divisor)`"
+)]
 pub trait IntoLossSum<B: Backend> {
     /// The loss, or why there is none.
     ///
