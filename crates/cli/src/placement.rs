@@ -1,9 +1,13 @@
 //! Where a job ran and what it took: the part that all results have.
 
+use burn_virtual::backend::Probe;
 use burn_virtual::plan::Placement;
 use serde::Serialize;
 
+use crate::args::PlacingArgs;
+use crate::backend::Hardware;
 use crate::output::Rows;
+use crate::resources::peak_rss_bytes;
 
 /// Where a job ran and what it took. The fields and their order are stable.
 #[derive(Debug, Serialize)]
@@ -25,13 +29,26 @@ pub(crate) struct Placed {
     pub(crate) probe: String,
 }
 
-/// Per rank, the first and the last virtual node.
-pub(crate) fn ranges(placement: &Placement) -> Vec<[usize; 2]> {
-    let shares = placement.shares();
-    shares.map(|share| [share.start, share.end - 1]).collect()
-}
-
 impl Placed {
+    /// Of a job that is over, with the peak of each rank.
+    pub(crate) fn new<B: Hardware>(
+        placing: &PlacingArgs,
+        placement: &Placement,
+        probe: Probe,
+        peak_tensor_bytes: Vec<usize>,
+    ) -> Self {
+        let shares = placement.shares();
+        Self {
+            peak_tensor_bytes,
+            peak_rss_bytes: peak_rss_bytes(),
+            virtual_nodes: placement.virtual_nodes(),
+            placement: shares.map(|share| [share.start, share.end - 1]).collect(),
+            devices: placing.names(),
+            backend: B::NAME,
+            probe: probe.to_string(),
+        }
+    }
+
     /// Lines of a table for people.
     pub(crate) fn rows(&self) -> Rows {
         let shares = self.placement.iter().zip(&self.devices);

@@ -10,9 +10,8 @@ use crate::args::{Model, PredictArgs};
 use crate::backend::{Hardware, OnBackend};
 use crate::error::RunError;
 use crate::output;
-use crate::placement::{Placed, ranges};
+use crate::placement::Placed;
 use crate::predict_report::PredictReport;
-use crate::resources::peak_rss_bytes;
 use crate::task::{Cnn, Mlp};
 use crate::weights;
 
@@ -61,24 +60,19 @@ where
     let score: f64 = scores
         .map(|(item, prediction)| task.score(item, prediction))
         .sum();
+    let ranks = predictor.memory().iter();
+    let peaks = ranks.map(|rank| rank.peak.max(meter.peak())).collect();
     Ok(PredictReport {
         samples: items.len(),
         accuracy: score / items.len() as f64,
         predictions,
         weights_sha256: weights.to_string(),
         samples_per_s: items.len() as f64 / seconds,
-        placed: Placed {
-            peak_tensor_bytes: predictor
-                .memory()
-                .iter()
-                .map(|rank| rank.peak.max(meter.peak()))
-                .collect(),
-            peak_rss_bytes: peak_rss_bytes(),
-            virtual_nodes: predictor.virtual_nodes(),
-            placement: ranges(predictor.placement()),
-            devices: args.placing.names(),
-            backend: B::NAME,
-            probe: predictor.probe().to_string(),
-        },
+        placed: Placed::new::<B>(
+            &args.placing,
+            predictor.placement(),
+            predictor.probe(),
+            peaks,
+        ),
     })
 }

@@ -3,14 +3,13 @@
 use burn::optim::Optimizer;
 use burn_virtual::backend::Meter;
 use burn_virtual::models::{Digit, Digits};
-use burn_virtual::nodes::{RankMemory, Session, Task, Trainer, VirtualNodes, WeightsHash};
+use burn_virtual::nodes::{RankMemory, Task, Trainer, VirtualNodes, WeightsHash};
 
 use crate::args::{self, Model, TrainArgs};
 use crate::backend::{Hardware, OnBackend};
 use crate::error::RunError;
 use crate::optimizer::{adam, adamw, default_rate, sgd};
-use crate::placement::{Placed, ranges};
-use crate::resources::peak_rss_bytes;
+use crate::placement::Placed;
 use crate::tally::Tally;
 use crate::task::{Cnn, Mlp};
 use crate::train_report::TrainReport;
@@ -98,6 +97,12 @@ where
     let saved = out.map_or(Ok(()), |out| out.save(args.model, &model));
     let mut predictor = settings.predictor(&model)?;
     let accuracy = predictor.score_task::<B, T>(task, digits.held_out(), args.batch_size.get())?;
+    let ranks = nodes.memory().iter().zip(predictor.memory());
+    // What the optimizer made between steps is on the books of the thread's own meter.
+    let peak = |(training, prediction): (&RankMemory, &RankMemory)| {
+        training.peak.max(prediction.peak).max(meter.peak())
+    };
+    let peaks = ranks.map(peak).collect();
     let report = TrainReport {
         steps: tally.steps(),
         epochs: tally.epochs(),
@@ -105,29 +110,7 @@ where
         accuracy,
         weights_sha256: WeightsHash::of(&model)?.to_string(),
         samples_per_s,
-        placed: placed(args, &nodes, predictor.memory(), &meter),
+        placed: Placed::new::<B>(&args.placing, nodes.placement(), nodes.probe(), peaks),
     };
     Ok((report, saved))
-}
-
-fn placed<B: Hardware>(
-    args: &TrainArgs,
-    nodes: &Session<B>,
-    predictor: &[RankMemory],
-    meter: &Meter,
-) -> Placed {
-    let ranks = nodes.memory().iter().zip(predictor);
-    // What the optimizer made between steps is on the books of the thread's own meter.
-    let peak = |(training, prediction): (&RankMemory, &RankMemory)| {
-        training.peak.max(prediction.peak).max(meter.peak())
-    };
-    Placed {
-        peak_tensor_bytes: ranks.map(peak).collect(),
-        peak_rss_bytes: peak_rss_bytes(),
-        virtual_nodes: nodes.virtual_nodes(),
-        placement: ranges(nodes.placement()),
-        devices: args.placing.names(),
-        backend: B::NAME,
-        probe: nodes.probe().to_string(),
-    }
 }
