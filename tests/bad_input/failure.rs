@@ -1,6 +1,6 @@
 //! A step that fails between two that do not.
 
-use burn_virtual::nodes::{Session, WeightsHash};
+use burn_virtual::nodes::{NodeError, Session, TrainError, WeightsHash};
 
 use crate::common::{Cnn, MAPPINGS, Net, Sample, StepTrace, adam, hash, samples, train_step};
 use crate::{B, job};
@@ -10,6 +10,16 @@ pub(crate) fn with_sample_5(step: u64, change: impl Fn(&mut Sample)) -> Vec<Samp
     let mut items = samples(step, 8);
     change(&mut items[5]);
     items
+}
+
+/// The text of an error inside a virtual node, which has to be of a kind.
+#[track_caller]
+pub(crate) fn node_error(error: &TrainError, is_kind: fn(&NodeError) -> bool) -> String {
+    assert!(
+        matches!(error, TrainError::Node { source, .. } if is_kind(source)),
+        "{error}"
+    );
+    error.to_string()
 }
 
 /// A step, then `bad`, then a step; the trace of a session that never saw `bad`. The session, the

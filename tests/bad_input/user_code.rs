@@ -2,11 +2,11 @@
 
 use burn::data::dataloader::batcher::Batcher;
 use burn::tensor::backend::Backend;
-use burn_virtual::nodes::{LossSum, NodeError, Session, TrainError};
+use burn_virtual::nodes::{LossSum, NodeError, Session};
 
 use crate::B;
 use crate::common::{Cnn, Sample, SampleBatcher, Samples, samples, weighted_loss};
-use crate::failure::{assert_failure_leaves_no_trace, at, with_sample_5};
+use crate::failure::{assert_failure_leaves_no_trace, at, node_error, with_sample_5};
 
 /// Panics on sample 5, on whatever thread runs it.
 fn explode(micro: &Samples<B>) {
@@ -28,17 +28,9 @@ fn panic_in_the_model_is_named_by_rank_step_and_node() {
         let error = session
             .backward(model, &items, &SampleBatcher, loss)
             .unwrap_err();
-        assert!(
-            matches!(
-                &error,
-                TrainError::Node {
-                    source: NodeError::Panicked(_),
-                    ..
-                }
-            ),
-            "{error}"
-        );
-        Some(error.to_string())
+        Some(node_error(&error, |source| {
+            matches!(source, NodeError::Panicked(_))
+        }))
     };
     assert_failure_leaves_no_trace(bad, |shares| {
         vec![at(shares, 1, 2), "panicked: boom in the model".into()]

@@ -105,6 +105,19 @@ pub(crate) fn assert_all_close(got: &[f32], expected: &[f32]) {
     }
 }
 
+/// One id at two paths is refused, and both are named.
+#[track_caller]
+pub(crate) fn assert_duplicate(error: &TrainError, paths: [&str; 2]) {
+    assert!(
+        matches!(error, TrainError::DuplicateParameter { .. }),
+        "{error}"
+    );
+    let text = error.to_string();
+    for path in paths {
+        assert!(text.contains(&format!("`{path}`")), "{text}");
+    }
+}
+
 /// In `[0, 1)`, irregular (the finaliser of SplitMix64).
 pub(crate) fn fraction(index: u64) -> f32 {
     let mut word = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
