@@ -57,7 +57,7 @@ pub(crate) fn mean_dim<B: Backend>(tensor: FloatTensor<B>, dim: usize) -> FloatT
 
 /// Whether the backend's own reduction along a dimension will do.
 fn is_short<B: Backend>(tensor: &FloatTensor<B>, dim: usize) -> bool {
-    is_cpu::<B>() || (1..=LONGEST).contains(&tensor.shape()[dim])
+    (1..=LONGEST).contains(&tensor.shape()[dim]) || is_cpu::<B>()
 }
 
 fn sum_of_pieces<B: Backend>(tensor: &FloatTensor<B>, dim: usize) -> FloatTensor<B> {

@@ -6,6 +6,7 @@ use std::ops::Range;
 use burn::data::dataloader::batcher::Batcher;
 use burn::tensor::backend::Backend;
 use burn::tensor::{BasicOps, Tensor};
+use burn_virtual_plan::BatchSplit;
 
 use crate::TrainError;
 
@@ -25,6 +26,17 @@ pub trait SplitBatch<B: Backend>: Sync {
     fn micro(&self, range: Range<usize>, device: &B::Device) -> Self::Micro;
 }
 
+/// Shares a batch of at least one sample among virtual nodes.
+pub(crate) fn split<B: Backend>(
+    batch: &impl SplitBatch<B>,
+    virtual_nodes: usize,
+) -> Result<BatchSplit, TrainError> {
+    match batch.samples()? {
+        0 => Err(TrainError::EmptyBatch),
+        samples => Ok(BatchSplit::new(samples, virtual_nodes)?),
+    }
+}
+
 /// Items and the batcher that makes tensors of them when a virtual node's turn comes, so that the
 /// inputs of one micro-batch are on the device at a time.
 pub(crate) struct Items<'a, I, T, O> {
@@ -40,6 +52,12 @@ impl<'a, I, T, O> Items<'a, I, T, O> {
             batcher,
             output: PhantomData,
         }
+    }
+
+    /// The items themselves.
+    #[cfg(feature = "burn-train")]
+    pub(crate) fn items(&self) -> &'a [I] {
+        self.items
     }
 }
 

@@ -1,5 +1,6 @@
 //! What can go wrong in a job, and where.
 
+use std::fmt;
 use std::time::Duration;
 
 use burn::module::ParamId;
@@ -205,6 +206,16 @@ pub enum TrainError {
         /// What happened.
         reason: String,
     },
+}
+
+impl TrainError {
+    /// A failure of a device.
+    pub(crate) fn device(device: &impl fmt::Debug, reason: impl Into<String>) -> Self {
+        Self::Device {
+            device: format!("{device:?}"),
+            reason: reason.into(),
+        }
+    }
 }
 
 /// What went wrong inside one virtual node.

@@ -6,7 +6,7 @@ use burn::tensor::{DType, Shape, Tensor, bf16, f16};
 use burn_virtual_plan::{Layout, Partial, kernel};
 
 use crate::TrainError;
-use crate::names::{PathStack, id_of_path};
+use crate::names::{PathStack, id_of_path, track_path};
 use crate::walk::{self, Look};
 
 /// One float tensor of the model.
@@ -58,10 +58,7 @@ impl Inventory {
 
     /// Bytes of all float tensors.
     pub(crate) fn bytes(&self) -> usize {
-        self.entries
-            .iter()
-            .map(|entry| entry.shape.num_elements() * entry.dtype.size())
-            .sum()
+        self.entries.iter().map(Entry::bytes).sum()
     }
 
     /// Which entries are trained now. The set may change between steps; the entries may not.
@@ -94,7 +91,18 @@ fn identity(entries: &[Entry]) -> u64 {
     id_of_path(&lines.join("\n")).val()
 }
 
+/// Bytes of all float tensors of a model that is not in training.
+pub(crate) fn bytes<B: Backend, M: Module<B>>(model: &M) -> usize {
+    let mut lister = Lister::default();
+    model.visit(&mut lister);
+    lister.entries.iter().map(Entry::bytes).sum()
+}
+
 impl Entry {
+    fn bytes(&self) -> usize {
+        self.shape.num_elements() * self.dtype.size()
+    }
+
     fn describe(&self) -> String {
         describe(self.id, &self.shape, self.dtype)
     }
@@ -121,13 +129,7 @@ struct Lister {
 }
 
 impl<B: Backend> ModuleVisitor<B> for Lister {
-    fn enter_module(&mut self, name: &str, _container: &str) {
-        self.path.enter(name);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container: &str) {
-        self.path.exit();
-    }
+    track_path!();
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
         let path = self.path.path();

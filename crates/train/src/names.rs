@@ -32,6 +32,20 @@ impl PathStack {
     }
 }
 
+/// The methods of a visitor or mapper with a field `path: PathStack` that keep it up.
+macro_rules! track_path {
+    () => {
+        fn enter_module(&mut self, name: &str, _container: &str) {
+            self.path.enter(name);
+        }
+
+        fn exit_module(&mut self, _name: &str, _container: &str) {
+            self.path.exit();
+        }
+    };
+}
+pub(crate) use track_path;
+
 /// The id of the parameter at a module path: the first 8 bytes of the path's SHA-256.
 pub fn id_of_path(path: &str) -> ParamId {
     let digest = Sha256::digest(path.as_bytes());
@@ -87,13 +101,7 @@ impl Ids {
 }
 
 impl<B: Backend> ModuleVisitor<B> for Ids {
-    fn enter_module(&mut self, name: &str, _container: &str) {
-        self.path.enter(name);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container: &str) {
-        self.path.exit();
-    }
+    track_path!();
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
         self.see(param.id);
@@ -130,13 +138,7 @@ macro_rules! rename {
 }
 
 impl<B: Backend> ModuleMapper<B> for Namer {
-    fn enter_module(&mut self, name: &str, _container: &str) {
-        self.path.enter(name);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container: &str) {
-        self.path.exit();
-    }
+    track_path!();
 
     rename! {
         map_float: burn::tensor::Float;

@@ -34,8 +34,8 @@ pub(crate) struct Passed<G, O> {
     pub(crate) weight: f64,
     /// None where the weight is 0.
     pub(crate) gradients: Option<G>,
-    /// What makes gradients of a sum of them; none where they are.
-    pub(crate) factor: Option<f64>,
+    /// Whether they are those of the mean, the sum divided by the weight.
+    pub(crate) of_mean: bool,
     pub(crate) output: O,
 }
 
@@ -79,7 +79,7 @@ where
             loss,
             weight,
             gradients: counts.then(|| gradients::backward(sum)),
-            factor: None,
+            of_mean: false,
             output: (),
         })
     }

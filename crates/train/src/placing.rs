@@ -105,11 +105,7 @@ fn probed<B: Virtual>(device: &B::Device) -> Result<Probe, TrainError> {
     let meter = Meter::new();
     let _listening = meter.listen();
     let probed = catch_unwind(AssertUnwindSafe(|| probe::<B::Inner>(device)));
-    let failed = |reason: String| TrainError::Device {
-        device: format!("{device:?}"),
-        reason,
-    };
     probed
-        .map_err(|panic| failed(message(&*panic)))?
-        .map_err(|error| failed(error.to_string()))
+        .map_err(|panic| TrainError::device(device, message(&*panic)))?
+        .map_err(|error| TrainError::device(device, error.to_string()))
 }

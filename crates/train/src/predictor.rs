@@ -7,13 +7,13 @@ use burn::module::{AutodiffModule, Module};
 use burn_virtual_backend::{Meter, Probe, Virtual};
 use burn_virtual_plan::{BatchSplit, Placement};
 
-use crate::batch::Items;
+use crate::batch::{Items, split};
 use crate::inference::{ForwardJob, ForwardRank, forward_round};
+use crate::inventory;
 use crate::names::assign_ids;
 use crate::placing::{options, placement, same_probe};
 use crate::ranks::Ranks;
 use crate::replica::{guarded, on_device};
-use crate::walk::float_bytes;
 use crate::{JoinBatch, RankMemory, SplitBatch, TrainError, VirtualAutodiff, VirtualNodes};
 
 /// Runs a model on batches of any size: each is split over the virtual nodes and their devices, and
@@ -79,7 +79,7 @@ impl<B: Virtual, M: Module<B>> Predictor<B, M> {
         Ok(Self {
             ranks: Ranks::new(placement, options(&settings)),
             replicas,
-            parameters: float_bytes::<A, _>(&model),
+            parameters: inventory::bytes::<A, _>(&model),
             probe,
             batches: 0,
             meters,
@@ -95,9 +95,9 @@ impl<B: Virtual, M: Module<B>> Predictor<B, M> {
     /// are not run.
     ///
     /// # Errors
-    /// [`TrainError::EmptyBatch`] for no items, [`TrainError::Node`] where user code panicked or the
-    /// result is of another number of samples (the step it names is the number of the batch, from 0), [`TrainError::Join`] where the results of
-    /// the micro-batches don't fit together.
+    /// [`TrainError::EmptyBatch`] for no items; [`TrainError::Node`] where user code panicked or the
+    /// result is of another number of samples (the step it names is the number of the batch, from
+    /// 0); [`TrainError::Join`] where the results of the micro-batches don't fit together.
     pub fn predict<I, T, O, F, R>(
         &mut self,
         items: &[I],
@@ -123,10 +123,7 @@ impl<B: Virtual, M: Module<B>> Predictor<B, M> {
         F: Fn(&M, S::Micro) -> R + Sync,
         R: JoinBatch + Send,
     {
-        let split = match batch.samples()? {
-            0 => return Err(TrainError::EmptyBatch),
-            samples => BatchSplit::new(samples, self.settings.count)?,
-        };
+        let split = split(batch, self.settings.count)?;
         let resident = Meter::current().map(|meter| meter.live());
         let replicas = self.live();
         let results = self.run(batch, &split, &forward, resident)?;

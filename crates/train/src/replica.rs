@@ -103,17 +103,17 @@ impl<B: VirtualAutodiff, M: AutodiffModule<B>> Master<B, M> {
             loss,
             weight,
             gradients,
-            factor,
+            of_mean,
             output,
         } = job.pass.run(&replica, micro, memory)?;
         memory.after_backward(job.frame.gradient_bytes());
         leaf.sums_mut()[Frame::SAMPLES] = samples as f64;
-        if let Some(gradients) = gradients.filter(|_| weight > 0.0) {
+        if let Some(gradients) = gradients {
             leaf.sums_mut()[Frame::LOSS] = loss;
             leaf.sums_mut()[Frame::WEIGHT] = weight;
             self.take_gradients(job, &replica, gradients, leaf)?;
-            if let Some(factor) = factor {
-                kernel::scale(leaf.values_mut(), factor);
+            if of_mean {
+                kernel::scale(leaf.values_mut(), weight);
             }
         }
         self.take_statistics(job, &replica, samples, leaf)?;

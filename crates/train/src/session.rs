@@ -6,11 +6,10 @@ use std::time::Instant;
 use burn::data::dataloader::batcher::Batcher;
 use burn::module::{AutodiffModule, Module};
 use burn::optim::GradientsParams;
-use burn::tensor::backend::Backend;
 use burn_virtual_backend::{Meter, Probe};
 use burn_virtual_plan::{BatchSplit, Partial, Placement};
 
-use crate::batch::Items;
+use crate::batch::{Items, split};
 use crate::inventory::{Frame, Inventory};
 use crate::memory::NodeMemory;
 use crate::names::assign_ids;
@@ -259,7 +258,7 @@ impl<B: VirtualAutodiff> Session<B> {
         S: SplitBatch<B>,
         P: Pass<B, M, S::Micro>,
     {
-        let split = self.split(batch)?;
+        let split = split(batch, self.settings.count)?;
         let trained = self.inventory.trained(model)?;
         let frame = Frame::new(&self.inventory, &trained, self.settings.count);
         let combined = self.combine(model, batch, &split, &frame, pass)?;
@@ -347,16 +346,6 @@ impl<B: VirtualAutodiff> Session<B> {
             }
         };
         ranks.map(state).collect()
-    }
-
-    pub(crate) fn split<A: Backend, S: SplitBatch<A>>(
-        &self,
-        batch: &S,
-    ) -> Result<BatchSplit, TrainError> {
-        match batch.samples()? {
-            0 => Err(TrainError::EmptyBatch),
-            samples => Ok(BatchSplit::new(samples, self.settings.count)?),
-        }
     }
 
     fn remember<M, O>(&mut self, resident: usize, frame: &Frame, turns: &[Turn<RankState<M, O>>]) {

@@ -7,7 +7,7 @@ use burn::tensor::backend::Backend;
 use burn::tensor::{BasicOps, Bool, BoolStore, DType, Int, Tensor, TensorData};
 
 use crate::TrainError;
-use crate::names::PathStack;
+use crate::names::{PathStack, track_path};
 
 /// Parameters and running statistics by module path, each of a [`plain`] type.
 ///
@@ -51,22 +51,15 @@ impl Reader {
                 }
             }
             Err(error) => {
-                let (device, reason) = (format!("{device:?}"), error.to_string());
-                self.error
-                    .get_or_insert(TrainError::Device { device, reason });
+                let error = TrainError::device(&device, error.to_string());
+                self.error.get_or_insert(error);
             }
         }
     }
 }
 
 impl<B: Backend> ModuleVisitor<B> for Reader {
-    fn enter_module(&mut self, name: &str, _container: &str) {
-        self.path.enter(name);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container: &str) {
-        self.path.exit();
-    }
+    track_path!();
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
         self.read(param.val());

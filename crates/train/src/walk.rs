@@ -31,19 +31,6 @@ pub(crate) fn look<B: Backend, M: Module<B>, L: Look<B>>(
     walk.error.map_or(Ok(walk.next), Err)
 }
 
-/// Bytes of all float tensors of a model.
-pub(crate) fn float_bytes<B: Backend, M: Module<B>>(model: &M) -> usize {
-    struct Bytes(usize);
-    impl<B: Backend> ModuleVisitor<B> for Bytes {
-        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
-            self.0 += param.shape().num_elements() * param.dtype().size();
-        }
-    }
-    let mut bytes = Bytes(0);
-    model.visit(&mut bytes);
-    bytes.0
-}
-
 /// Replaces float tensors of a model.
 pub(crate) trait Replace<B: Backend> {
     /// The tensor that an index shall have from now on.

@@ -2,6 +2,7 @@
 
 use burn::module::{AutodiffModule, HasAutodiffModule, Module};
 
+use crate::batch::split;
 use crate::inference::{ForwardJob, ForwardRank, forward_round};
 use crate::replica::on_device;
 use crate::{Session, SplitBatch, TrainError, VirtualAutodiff};
@@ -20,7 +21,7 @@ impl<B: VirtualAutodiff> Session<B> {
         F: Fn(&M, S::Micro) -> R + Sync,
         R: Send,
     {
-        let split = self.split(batch)?;
+        let split = split(batch, self.settings.count)?;
         let job = ForwardJob {
             seed: self.settings.seed,
             step: self.applied,
@@ -44,7 +45,7 @@ impl<B: VirtualAutodiff> Session<B> {
 fn own_copy<A, M>(model: &M) -> M
 where
     A: VirtualAutodiff,
-    M: Module<A::InnerBackend> + burn::module::HasAutodiffModule<A>,
+    M: Module<A::InnerBackend> + HasAutodiffModule<A>,
 {
     M::TrainModule::from_inner(model.clone()).valid()
 }

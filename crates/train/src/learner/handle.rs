@@ -70,6 +70,8 @@ impl<B: VirtualAutodiff> Handle<B> {
     /// As there, and [`TrainError::Busy`] if the step in flight doesn't end within
     /// [`VirtualNodes::first_timeout`](crate::VirtualNodes::first_timeout).
     pub fn resize(&self, devices: impl IntoIterator<Item = B::Device>) -> Result<(), TrainError> {
+        // The caller's iterator runs first: a step waits for whoever is counted as waiting.
+        let devices: Vec<_> = devices.into_iter().collect();
         self.0.waiting.fetch_add(1, Relaxed);
         let resized = self.with_session(|session| session.resize(devices));
         self.0.waiting.fetch_sub(1, Relaxed);
@@ -121,10 +123,10 @@ impl<B: VirtualAutodiff> Handle<B> {
         }
     }
 
-    pub(super) fn count_skipped(&self, applied: u64, reason: Skipped) {
+    pub(super) fn count_skipped(&self, reason: Skipped) {
         let mut status = lock(&self.0.status);
         status.skipped_steps += 1;
-        status.last_skipped = Some((applied, reason));
+        status.last_skipped = Some((status.applied_steps, reason));
     }
 }
 

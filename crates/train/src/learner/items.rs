@@ -1,11 +1,11 @@
 //! Items on their way from burn-train's data loader to the virtual nodes.
 
-use std::marker::PhantomData;
 use std::ops::Range;
 
 use burn::data::dataloader::batcher::Batcher;
 use burn::tensor::backend::Backend;
 
+use crate::batch::Items;
 use crate::{SplitBatch, TrainError};
 
 /// A batcher that hands items on as they are: for the data loader of a [`Virtual`](super::Virtual)
@@ -21,10 +21,8 @@ impl<B: Backend, I> Batcher<B, I, Vec<I>> for Uncollated {
 
 /// Items, the batcher that makes tensors of them, and what they weigh.
 pub(super) struct WeightedItems<'a, I, T, O> {
-    pub(super) items: &'a [I],
-    pub(super) batcher: &'a T,
+    pub(super) items: Items<'a, I, T, O>,
     pub(super) weight: fn(&[I]) -> f64,
-    pub(super) output: PhantomData<fn() -> O>,
 }
 
 impl<B, I, T, O> SplitBatch<B> for WeightedItems<'_, I, T, O>
@@ -36,12 +34,11 @@ where
     type Micro = (f64, O);
 
     fn samples(&self) -> Result<usize, TrainError> {
-        Ok(self.items.len())
+        self.items.samples()
     }
 
     fn micro(&self, range: Range<usize>, device: &B::Device) -> (f64, O) {
-        let items = &self.items[range];
-        let weight = (self.weight)(items);
-        (weight, self.batcher.batch(items.to_vec(), device))
+        let weight = (self.weight)(&self.items.items()[range.clone()]);
+        (weight, self.items.micro(range, device))
     }
 }

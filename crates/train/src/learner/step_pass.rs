@@ -38,7 +38,7 @@ where
             loss: 0.0,
             weight,
             gradients: (weight > 0.0).then_some(grads),
-            factor: Some(weight),
+            of_mean: true,
             output: item,
         })
     }

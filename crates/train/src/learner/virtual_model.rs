@@ -1,7 +1,6 @@
 //! A model for burn-train whose batches are split over virtual nodes.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::data::dataloader::batcher::Batcher;
@@ -13,6 +12,7 @@ use super::items::WeightedItems;
 use super::output::joined;
 use super::step_pass::StepPass;
 use super::{JoinOutput, VirtualValid};
+use crate::batch::Items;
 use crate::replica::Done;
 use crate::{Session, TrainError, VirtualAutodiff};
 
@@ -108,8 +108,7 @@ where
         };
         let (output, item) = self.nodes.handle.with_session(step)??;
         if let Some(reason) = output.skipped {
-            let applied = self.nodes.handle.status().applied_steps;
-            self.nodes.handle.count_skipped(applied, reason);
+            self.nodes.handle.count_skipped(reason);
         }
         Ok(TrainOutput {
             grads: output.grads,
@@ -227,10 +226,8 @@ impl<B: VirtualAutodiff, T, I> Nodes<B, T, I> {
     /// A batch of items, to be split.
     pub(super) fn weighted<'a, O>(&'a self, items: &'a [I]) -> WeightedItems<'a, I, T, O> {
         WeightedItems {
-            items,
-            batcher: &self.batcher,
+            items: Items::new(items, &self.batcher),
             weight: self.weight,
-            output: PhantomData,
         }
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn with_reference(
         loss_difference: losses.fold(0.0, f64::max),
         layers: layers(&trained.gradients, &reference.gradients),
         tolerance,
-        score: trained.score,
+        score: None,
         step_seconds: trained.step_seconds,
     }
 }
@@ -38,21 +38,21 @@ fn layers(got: &Gradients, expected: &Gradients) -> Vec<LayerReport> {
             .iter()
             .map(|(_, values)| largest(values))
             .fold(0.0, f64::max);
-    let find = |gradients: &'_ Gradients, path: &str| {
-        let found = gradients.iter().position(|(other, _)| other == path);
-        found
-            .map(|index| gradients[index].1.clone())
-            .unwrap_or_default()
-    };
     let only_got = got
         .iter()
         .filter(|(path, _)| !expected.iter().any(|(other, _)| other == path));
     let paths = expected.iter().chain(only_got).map(|(path, _)| path);
     let layer = |path: &String| LayerReport {
         path: path.clone(),
-        difference: layer_difference(&find(got, path), &find(expected, path), threshold),
+        difference: layer_difference(find(got, path), find(expected, path), threshold),
     };
     paths.map(layer).collect()
+}
+
+/// The gradient of a path; nothing where there is none.
+fn find<'a>(gradients: &'a Gradients, path: &str) -> &'a [f32] {
+    let found = gradients.iter().find(|(other, _)| other == path);
+    found.map_or(&[], |(_, values)| values)
 }
 
 /// None where neither has a gradient to speak of; an absent one is as far as can be from a present

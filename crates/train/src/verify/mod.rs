@@ -111,16 +111,17 @@ impl<'a, T: Task> Verify<'a, T> {
         devices: impl IntoIterator<Item = B::Device>,
     ) -> Result<Self, TrainError> {
         let devices: Vec<_> = devices.into_iter().collect();
-        let first = self
+        let (first, model) = self
             .job
             .train::<B>(&devices[..devices.len().min(1)], None)?;
-        let again = self.job.train::<B>(&devices[..1], None)?;
+        let (again, _) = self.job.train::<B>(&devices[..1], None)?;
         let mut report = self.compared(name.into(), &first);
+        report.score = self.job.score::<B>(&model, &devices[0])?;
         report.repeats = Some(again.same_bits(&first));
         report.add_placement(&first, &first);
         if devices.len() > 1 {
             for shares in [None, Some(self.uneven(devices.len()))] {
-                let trained = self.job.train::<B>(&devices, shares)?;
+                let (trained, _) = self.job.train::<B>(&devices, shares)?;
                 report.add_placement(&trained, &first);
             }
         }
@@ -136,8 +137,9 @@ impl<'a, T: Task> Verify<'a, T> {
         name: impl Into<String>,
         device: B::Device,
     ) -> Result<Self, TrainError> {
-        let trained = self.job.train::<B>(&[device], None)?;
-        let report = self.compared(name.into(), &trained);
+        let (trained, model) = self.job.train::<B>(std::slice::from_ref(&device), None)?;
+        let mut report = self.compared(name.into(), &trained);
+        report.score = self.job.score::<B>(&model, &device)?;
         Ok(self.add(report, trained))
     }
 

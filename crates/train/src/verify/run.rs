@@ -7,7 +7,7 @@ use burn::optim::{AdamConfig, GradientsParams, Optimizer};
 use burn::tensor::Tensor;
 
 use super::VerifySettings;
-use crate::names::PathStack;
+use crate::names::{PathStack, track_path};
 use crate::{
     Session, StepOutput, Task, TaskBatcher, TrainError, VirtualAutodiff, VirtualNodes, WeightsHash,
 };
@@ -32,7 +32,6 @@ pub(super) struct Trained {
     pub(super) losses: Vec<f64>,
     /// The gradients of the first step, by module path, in module order.
     pub(super) gradients: Vec<(String, Vec<f32>)>,
-    pub(super) score: Option<f64>,
     /// The fastest step.
     pub(super) step_seconds: f64,
 }
@@ -48,23 +47,24 @@ impl Trained {
 }
 
 impl<T: Task> Job<'_, T> {
+    /// Trains; returns the model as well.
     pub(super) fn train<B: VirtualAutodiff>(
         &self,
         devices: &[B::Device],
         shares: Option<Vec<usize>>,
-    ) -> Result<Trained, TrainError> {
+    ) -> Result<(Trained, T::Model<B>), TrainError> {
         let settings = &self.settings;
         settings.check()?;
         if self.items.is_empty() {
             return Err(TrainError::EmptyBatch);
         }
-        let mut nodes = VirtualNodes::new(settings.virtual_nodes)
-            .seed(settings.seed)
-            .devices(devices.iter().cloned());
-        nodes.shares = shares;
+        let nodes = VirtualNodes {
+            shares,
+            ..self.nodes::<B>(devices)
+        };
         let main = devices.first().cloned().unwrap_or_default();
         let mut model = self.task.model::<B>(&main);
-        let mut session = nodes.clone().start(&mut model)?;
+        let mut session = nodes.start(&mut model)?;
         let initial = WeightsHash::of(&model)?;
 
         let mut curve = Curve::default();
@@ -81,15 +81,7 @@ impl<T: Task> Job<'_, T> {
             model = optimizer.step(settings.learning_rate, model, out.grads);
             curve.seconds.push(start.elapsed().as_secs_f64());
         }
-        let score = match self.held_out {
-            [] => None,
-            items => Some(nodes.predictor(&model)?.score_task::<B, T>(
-                self.task,
-                items,
-                settings.batch_size,
-            )?),
-        };
-        Ok(Trained {
+        let trained = Trained {
             devices: devices.iter().map(|device| format!("{device:?}")).collect(),
             shares: session
                 .placement()
@@ -101,8 +93,30 @@ impl<T: Task> Job<'_, T> {
             step_seconds: curve.seconds.iter().copied().fold(f64::INFINITY, f64::min),
             losses: curve.losses,
             gradients: curve.gradients,
-            score,
-        })
+        };
+        Ok((trained, model))
+    }
+
+    /// The mean score of a model on the held-out items, if there are any.
+    pub(super) fn score<B: VirtualAutodiff>(
+        &self,
+        model: &T::Model<B>,
+        device: &B::Device,
+    ) -> Result<Option<f64>, TrainError> {
+        if self.held_out.is_empty() {
+            return Ok(None);
+        }
+        let nodes = self.nodes::<B>(std::slice::from_ref(device));
+        let batch_size = self.settings.batch_size;
+        let mut predictor = nodes.predictor(model)?;
+        let score = predictor.score_task::<B, T>(self.task, self.held_out, batch_size)?;
+        Ok(Some(score))
+    }
+
+    fn nodes<B: VirtualAutodiff>(&self, devices: &[B::Device]) -> VirtualNodes<Vec<B::Device>> {
+        VirtualNodes::new(self.settings.virtual_nodes)
+            .seed(self.settings.seed)
+            .devices(devices.iter().cloned())
     }
 
     fn step<B: VirtualAutodiff>(
@@ -159,13 +173,7 @@ struct Reader<'a> {
 }
 
 impl<B: VirtualAutodiff> ModuleVisitor<B> for Reader<'_> {
-    fn enter_module(&mut self, name: &str, _container: &str) {
-        self.path.enter(name);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container: &str) {
-        self.path.exit();
-    }
+    track_path!();
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<B, D>>) {
         let Some(gradient) = self.gradients.get::<B::InnerBackend, D>(param.id) else {
@@ -177,10 +185,8 @@ impl<B: VirtualAutodiff> ModuleVisitor<B> for Reader<'_> {
                 .read
                 .push((self.path.path(), data.iter::<f32>().collect())),
             Err(error) => {
-                self.error.get_or_insert(TrainError::Device {
-                    device: format!("{device:?}"),
-                    reason: error.to_string(),
-                });
+                let error = TrainError::device(&device, error.to_string());
+                self.error.get_or_insert(error);
             }
         }
     }

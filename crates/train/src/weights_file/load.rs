@@ -11,7 +11,7 @@ use safetensors::tensor::TensorInfo;
 use super::WeightsError;
 use super::format::{WeightsFile, burn_dtype};
 use crate::TrainError;
-use crate::names::{PathStack, id_of_path};
+use crate::names::{PathStack, id_of_path, track_path};
 use crate::tensors::plain;
 
 /// Compares a file with a model; returns the types that the model's tensors have, by path.
@@ -172,13 +172,7 @@ macro_rules! compare {
 }
 
 impl<B: Backend> ModuleMapper<B> for Comparison<'_> {
-    fn enter_module(&mut self, name: &str, _container: &str) {
-        self.path.enter(name);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container: &str) {
-        self.path.exit();
-    }
+    track_path!();
 
     compare! {
         map_float: Float, float_dtype;
@@ -223,13 +217,7 @@ macro_rules! fill {
 }
 
 impl<B: Backend> ModuleMapper<B> for Filler {
-    fn enter_module(&mut self, name: &str, _container: &str) {
-        self.path.enter(name);
-    }
-
-    fn exit_module(&mut self, _name: &str, _container: &str) {
-        self.path.exit();
-    }
+    track_path!();
 
     fill! {
         map_float: Float;
