@@ -1,29 +1,76 @@
 //! One collective call as one rank sees it: what it sends to whom, and the checks that every
 //! message passes before its contents are looked at.
+//!
+//! The first message of a call from one rank to another, [`FIRST`], begins with the header. Those
+//! that follow it on the same link are bare: they are of the same call (the tag says so), and what
+//! their sender takes the call for was compared when the first one came. A message is taken only
+//! after the first one from the same rank.
+
+use std::time::Duration;
 
 use burn_virtual_plan::PlanError;
+use bytemuck::Pod;
 
 use crate::header::Header;
-use crate::{CallName, CollectiveError, Deadline, Tag, Transport, TransportError};
+use crate::spin::Spin;
+use crate::{CallName, CollectiveError, Deadline, Shares, Tag, Transport, TransportError, wire};
 
-/// Payload buffers that outlive a call, so that messages of the same size allocate nothing.
+/// Number of the first message from one rank to another.
+pub(crate) const FIRST: u32 = 0;
+
+/// A part that no message has: asking for it shows what else has arrived, and takes nothing.
+const NONE: u32 = u32::MAX;
+
+/// How long a rank waits before it looks whether a rank that it doesn't wait for runs another
+/// operation.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Buffers that outlive a call, so that messages of the same size allocate nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     outgoing: Vec<u8>,
     incoming: Vec<u8>,
+    aligned: wire::Aligned,
+    spin: Spin,
+    /// Sums of elements that are too narrow to be summed themselves.
+    pub(crate) wide: Vec<f32>,
 }
 
 /// One call. All its messages share one deadline.
 pub(crate) struct Call<'a> {
-    pub(crate) transport: &'a mut dyn Transport,
+    transport: &'a mut dyn Transport,
     pub(crate) buffers: &'a mut Buffers,
     pub(crate) name: CallName,
-    pub(crate) epoch: u64,
-    pub(crate) header: Header,
-    pub(crate) deadline: Deadline,
+    epoch: u64,
+    header: Header,
+    // The deadline, and the moment at which this rank gives up: later in a relay.
+    deadline: Deadline,
+    limit: Deadline,
+    grace: Duration,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    pub(crate) fn new(
+        transport: &'a mut dyn Transport,
+        buffers: &'a mut Buffers,
+        name: CallName,
+        epoch: u64,
+        header: Header,
+        timeout: Duration,
+    ) -> Self {
+        let deadline = Deadline::after(timeout);
+        Self {
+            transport,
+            buffers,
+            name,
+            epoch,
+            header,
+            deadline,
+            limit: deadline,
+            grace: timeout / 8,
+        }
+    }
+
     pub(crate) fn rank(&self) -> usize {
         self.transport.rank()
     }
@@ -32,69 +79,181 @@ impl Call<'_> {
         self.transport.world()
     }
 
-    /// Sends a message to every other rank, the header first and then what `write` adds. Starts
-    /// with the next rank, so that not all ranks send to the same one at once.
-    pub(crate) fn scatter(
-        &mut self,
-        part: u32,
-        write: impl Fn(usize, &mut Vec<u8>),
-    ) -> Result<(), CollectiveError> {
-        let (rank, world, tag) = (self.rank(), self.world(), self.tag(part));
-        for to in (rank + 1..world).chain(0..rank) {
-            let out = &mut self.buffers.outgoing;
-            out.clear();
-            self.header.encode(out);
-            write(to, out);
-            let sent = self.transport.send(to, tag, out, self.deadline);
-            sent.map_err(|fault| self.fault(fault, &[]))?;
+    /// From here on this rank waits for messages that their senders can only send once they have
+    /// heard from others. It gives up a little later, so that the rank that waits for the culprit
+    /// itself is the one that says so.
+    pub(crate) fn relay(&mut self) {
+        if self.limit == self.deadline {
+            let left = self.deadline.remaining().unwrap_or_default();
+            self.limit = Deadline::after(left.saturating_add(self.grace));
         }
-        Ok(())
     }
 
-    /// Receives a message from each of `senders`, in that order, and hands what follows its header
-    /// to `read`. For this rank itself, if it is among them, `read` gets `None`.
+    /// Sends message `part` to rank `to`.
+    pub(crate) fn send(
+        &mut self,
+        to: usize,
+        part: u32,
+        body: &[u8],
+    ) -> Result<(), CollectiveError> {
+        if part == FIRST {
+            return self.send_first(to, |out| out.extend_from_slice(body));
+        }
+        let sent = self.transport.send(to, self.tag(part), body, self.limit);
+        sent.map_err(|fault| self.fault(fault, &[to]))
+    }
+
+    /// Sends the first message to rank `to`: the header, and then what `write` adds.
+    pub(crate) fn send_first(
+        &mut self,
+        to: usize,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), CollectiveError> {
+        let (tag, out) = (self.tag(FIRST), &mut self.buffers.outgoing);
+        out.clear();
+        self.header.encode(out);
+        write(out);
+        let sent = self.transport.send(to, tag, out, self.limit);
+        sent.map_err(|fault| self.fault(fault, &[to]))
+    }
+
+    /// Sends the first message to every other rank, starting with the next one, so that not all
+    /// ranks send to the same one at once.
+    pub(crate) fn scatter(
+        &mut self,
+        write: impl Fn(usize, &mut Vec<u8>),
+    ) -> Result<(), CollectiveError> {
+        let (rank, world) = (self.rank(), self.world());
+        (rank + 1..world)
+            .chain(0..rank)
+            .try_for_each(|to| self.send_first(to, |out| write(to, out)))
+    }
+
+    /// Receives message `part` from rank `from` and hands its body to `read`, with room for values
+    /// that cannot be read in place.
+    pub(crate) fn take(
+        &mut self,
+        from: usize,
+        part: u32,
+        read: impl FnOnce(&[u8], &mut wire::Aligned) -> Result<(), String>,
+    ) -> Result<(), CollectiveError> {
+        let mut room = std::mem::take(&mut self.buffers.aligned);
+        let taken = self.take_next(part, &[from], |body| read(body, &mut room));
+        self.buffers.aligned = room;
+        taken
+    }
+
+    /// Receives message `part` from rank `from`, which consists of `count` values.
+    pub(crate) fn take_values<T: Pod>(
+        &mut self,
+        from: usize,
+        part: u32,
+        count: usize,
+        merge: impl FnOnce(&[T]),
+    ) -> Result<(), CollectiveError> {
+        self.take(from, part, |mut body, room| {
+            merge(wire::take_values(&mut body, count, room)?);
+            wire::finish(body)
+        })
+    }
+
+    /// Receives message `part` from each of `senders`, in that order, and hands its body to `read`,
+    /// with room for values that cannot be read in place. For this rank itself, if it is among them,
+    /// `read` gets `None`.
     pub(crate) fn gather(
         &mut self,
         part: u32,
         senders: &[usize],
-        mut read: impl FnMut(usize, Option<&[u8]>) -> Result<(), String>,
+        mut read: impl FnMut(usize, Option<&[u8]>, &mut wire::Aligned) -> Result<(), String>,
     ) -> Result<(), CollectiveError> {
+        let mut room = std::mem::take(&mut self.buffers.aligned);
         for (index, &from) in senders.iter().enumerate() {
             if from == self.rank() {
-                read(from, None).map_err(|problem| self.malformed(from, problem))?;
-                continue;
+                read(from, None, &mut room).map_err(|problem| self.malformed(from, problem))?;
+            } else {
+                let pending = &senders[index..];
+                self.take_next(part, pending, |body| read(from, Some(body), &mut room))?;
             }
-            self.receive(from, part)
-                .map_err(|fault| self.fault_while_waiting(fault, part, &senders[index..]))?;
-            self.open(from, &mut read)?;
+        }
+        self.buffers.aligned = room;
+        Ok(())
+    }
+
+    /// Receives message `part` from the first of the ranks that are still to be heard.
+    fn take_next(
+        &mut self,
+        part: u32,
+        pending: &[usize],
+        read: impl FnOnce(&[u8]) -> Result<(), String>,
+    ) -> Result<(), CollectiveError> {
+        let from = pending[0];
+        self.wait(from, part)
+            .map_err(|fault| self.fault_while_waiting(fault, part, pending))?;
+        let malformed = |problem| self.malformed(from, problem);
+        let mut body = &self.buffers.incoming[..];
+        if part == FIRST {
+            let (header, rest) = Header::decode(body).map_err(malformed)?;
+            self.compare(from, &header)?;
+            body = rest;
+        }
+        read(body).map_err(malformed)
+    }
+
+    fn compare(&self, from: usize, header: &Header) -> Result<(), CollectiveError> {
+        let Some(difference) = self.header.difference(header) else {
+            return Ok(());
+        };
+        Err(CollectiveError::Mismatch {
+            rank: self.rank(),
+            from,
+            call: self.name,
+            field: difference.field,
+            expected: difference.expected,
+            got: difference.got,
+        })
+    }
+
+    /// Waits for a message. A rank that runs another operation may send to others than those that
+    /// wait for it: now and then this looks for such a message from anybody.
+    fn wait(&mut self, from: usize, part: u32) -> Result<(), TransportError> {
+        let now = Deadline::after(Duration::ZERO);
+        let mut spin = std::mem::take(&mut self.buffers.spin);
+        let found = spin.run(|| match self.receive(from, part, now) {
+            Err(TransportError::Timeout { .. }) => None,
+            result => Some(result),
+        });
+        self.buffers.spin = spin;
+        if let Some(result) = found {
+            return result;
+        }
+        loop {
+            let last = self.limit.remaining().is_none_or(|left| left <= PATIENCE);
+            match self.receive(from, part, self.limit.at_most(PATIENCE)) {
+                Err(TransportError::Timeout { .. }) => {}
+                result => return result,
+            }
+            self.look_around()?;
+            if last {
+                let waited = self.deadline.elapsed();
+                return Err(TransportError::Timeout { from, waited });
+            }
+        }
+    }
+
+    fn look_around(&mut self) -> Result<(), TransportError> {
+        let now = Deadline::after(Duration::ZERO);
+        let rank = self.rank();
+        for other in (0..self.world()).filter(|&other| other != rank) {
+            if let Err(clash @ TransportError::Operation { .. }) = self.receive(other, NONE, now) {
+                return Err(clash);
+            }
         }
         Ok(())
     }
 
-    /// Checks the header of the message that was just received, and reads the rest.
-    fn open(
-        &self,
-        from: usize,
-        read: impl FnOnce(usize, Option<&[u8]>) -> Result<(), String>,
-    ) -> Result<(), CollectiveError> {
-        let malformed = |problem| self.malformed(from, problem);
-        let (header, body) = Header::decode(&self.buffers.incoming).map_err(malformed)?;
-        if let Some(difference) = self.header.difference(&header) {
-            return Err(CollectiveError::Mismatch {
-                rank: self.rank(),
-                from,
-                call: self.name,
-                field: difference.field,
-                expected: difference.expected,
-                got: difference.got,
-            });
-        }
-        read(from, Some(body)).map_err(malformed)
-    }
-
-    fn receive(&mut self, from: usize, part: u32) -> Result<(), TransportError> {
+    fn receive(&mut self, from: usize, part: u32, until: Deadline) -> Result<(), TransportError> {
         let (tag, buffer) = (self.tag(part), &mut self.buffers.incoming);
-        self.transport.receive(from, tag, buffer, self.deadline)
+        self.transport.receive(from, tag, buffer, until)
     }
 
     fn tag(&self, part: u32) -> Tag {
@@ -107,7 +266,7 @@ impl Call<'_> {
     }
 
     /// After a timeout, finds out which of the ranks that were still to be heard have not sent: the
-    /// deadline has passed, so this does not wait.
+    /// limit has passed, so this does not wait.
     fn fault_while_waiting(
         &mut self,
         fault: TransportError,
@@ -119,7 +278,7 @@ impl Call<'_> {
             missing.push(from);
             let own = self.rank();
             let others = pending.iter().filter(|&&rank| rank != from && rank != own);
-            missing.extend(others.filter(|&&rank| self.receive(rank, part).is_err()));
+            missing.extend(others.filter(|&&rank| self.receive(rank, part, self.limit).is_err()));
         }
         self.fault(fault, &missing)
     }
@@ -161,6 +320,39 @@ impl Call<'_> {
             call: self.name,
             source,
         }
+    }
+
+    /// Refuses a root that is no rank.
+    pub(crate) fn check_root(&self, root: usize) -> Result<(), CollectiveError> {
+        let (rank, call, world) = (self.rank(), self.name, self.world());
+        if root < world {
+            return Ok(());
+        }
+        Err(CollectiveError::Root {
+            rank,
+            call,
+            root,
+            world,
+        })
+    }
+
+    /// Refuses shares of another vector or for another group.
+    pub(crate) fn check_shares(
+        &self,
+        shares: &Shares,
+        elements: usize,
+    ) -> Result<(), CollectiveError> {
+        if (shares.ranks(), shares.elements()) == (self.world(), elements) {
+            return Ok(());
+        }
+        Err(CollectiveError::Shares {
+            rank: self.rank(),
+            call: self.name,
+            expected_elements: elements,
+            expected_ranks: self.world(),
+            elements: shares.elements(),
+            ranks: shares.ranks(),
+        })
     }
 
     fn malformed(&self, from: usize, problem: String) -> CollectiveError {

@@ -30,6 +30,22 @@ impl Deadline {
         (!left.is_zero()).then_some(left)
     }
 
+    /// The shorter of the time left and `longest`; `None` once the deadline has passed.
+    pub fn slice(&self, longest: Duration) -> Option<Duration> {
+        self.remaining().map(|left| left.min(longest))
+    }
+
+    /// This deadline, or the moment `duration` from now if that comes first.
+    #[must_use]
+    pub fn at_most(self, duration: Duration) -> Self {
+        let other = Instant::now().checked_add(duration);
+        let at = match (self.at, other) {
+            (Some(at), Some(other)) => Some(at.min(other)),
+            (at, other) => at.or(other),
+        };
+        Self { at, ..self }
+    }
+
     /// Time since the deadline was set.
     pub fn elapsed(&self) -> Duration {
         self.set.elapsed()
@@ -54,5 +70,18 @@ mod tests {
             Deadline::after(Duration::MAX).remaining(),
             Some(Duration::MAX)
         );
+    }
+
+    #[test]
+    fn earlier_moment_counts_when_a_deadline_is_cut_short() {
+        let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
+        for (long, short) in [(hour, second), (second, hour), (Duration::MAX, second)] {
+            let left = Deadline::after(long).at_most(short).remaining().unwrap();
+            assert!(left <= second);
+        }
+        let never = Deadline::after(Duration::MAX).at_most(Duration::MAX);
+        assert_eq!(never.remaining(), Some(Duration::MAX));
+        assert_eq!(never.slice(second), Some(second));
+        assert_eq!(Deadline::after(Duration::ZERO).slice(second), None);
     }
 }

@@ -30,6 +30,28 @@ pub enum TransportError {
         /// Time since the deadline was set.
         waited: Duration,
     },
+    /// The other rank, or the way to it, did not take a message in time.
+    #[error("rank {to} took {written} of {bytes} bytes within {waited:?}")]
+    Stuck {
+        /// The rank sent to.
+        to: usize,
+        /// Bytes that were written.
+        written: u64,
+        /// Bytes that there were, with those that the transport adds.
+        bytes: u64,
+        /// Time since the deadline was set.
+        waited: Duration,
+    },
+    /// The message is longer than the transport lets it be.
+    #[error("message of {bytes} bytes to rank {to}: expected at most {limit}")]
+    TooLong {
+        /// The rank sent to.
+        to: usize,
+        /// Bytes of the message.
+        bytes: u64,
+        /// The most that the transport takes.
+        limit: u64,
+    },
     /// The other rank left the group.
     #[error("rank {from} is gone: {reason}")]
     Gone {
@@ -170,6 +192,25 @@ pub enum CollectiveError {
         expected: usize,
         /// Ranks in the placement.
         got: usize,
+    },
+    /// The shares are for another number of ranks, or another vector.
+    #[error(
+        "rank {rank}: {call}: expected shares of {expected_elements} elements for \
+         {expected_ranks} ranks, got {elements} for {ranks}"
+    )]
+    Shares {
+        /// This rank.
+        rank: usize,
+        /// The call.
+        call: CallName,
+        /// Elements of the vector.
+        expected_elements: usize,
+        /// Ranks in the group.
+        expected_ranks: usize,
+        /// Elements of the shares.
+        elements: usize,
+        /// Ranks of the shares.
+        ranks: usize,
     },
     /// The root of a broadcast is no rank of the group.
     #[error("rank {rank}: {call}: expected a root below {world}, got {root}")]

@@ -1,14 +1,18 @@
-//! The collectives that compute nothing. In both, every rank hears from every other: a rank that
-//! only sent would return before it could learn that the others run something else.
+//! The collectives that compute nothing. In all of them every rank first hears from every other: a
+//! rank that only sent would return before it could learn that the others run something else.
 
-use crate::call::Call;
+use bytemuck::Pod;
+
+use crate::call::{Call, FIRST};
+use crate::pieces::Pieces;
+use crate::stream::Stream;
 use crate::{CollectiveError, wire};
 
 /// Returns once every rank has entered.
 pub(crate) fn barrier(call: &mut Call<'_>) -> Result<(), CollectiveError> {
     let everyone: Vec<usize> = (0..call.world()).collect();
-    call.scatter(0, |_, _| {})?;
-    call.gather(0, &everyone, |_, body| {
+    call.scatter(|_, _| {})?;
+    call.gather(FIRST, &everyone, |_, body, _| {
         wire::finish(body.unwrap_or_default())
     })
 }
@@ -19,24 +23,17 @@ pub(crate) fn broadcast(
     root: usize,
     bytes: &mut Vec<u8>,
 ) -> Result<(), CollectiveError> {
+    call.check_root(root)?;
     let (rank, world) = (call.rank(), call.world());
-    if root >= world {
-        return Err(CollectiveError::Root {
-            rank,
-            call: call.name,
-            root,
-            world,
-        });
-    }
     let everyone: Vec<usize> = (0..world).collect();
-    call.scatter(0, |_, out| {
+    call.scatter(|_, out| {
         if rank == root {
             out.extend_from_slice(bytes);
         }
     })?;
     // Kept aside until every rank was heard: a call that fails must not have replaced anything.
     let mut received = None;
-    call.gather(0, &everyone, |from, body| match body {
+    call.gather(FIRST, &everyone, |from, body, _| match body {
         Some(body) if from == root => {
             received = Some(body.to_vec());
             Ok(())
@@ -47,4 +44,25 @@ pub(crate) fn broadcast(
         *bytes = received;
     }
     Ok(())
+}
+
+/// Replaces `values` on every rank by those of `root`, once all ranks agree on their number: piece
+/// by piece from each rank to the next.
+pub(crate) fn broadcast_slice<T: Pod>(
+    call: &mut Call<'_>,
+    root: usize,
+    values: &mut [T],
+) -> Result<(), CollectiveError> {
+    call.check_root(root)?;
+    barrier(call)?;
+    call.relay();
+    let (rank, world) = (call.rank(), call.world());
+    let chain = Stream {
+        to: (rank + 1) % world,
+        from: (rank + world - 1) % world,
+        first: FIRST + 1,
+        stretches: 1,
+        pieces: Pieces::new(values.len(), size_of::<T>()),
+    };
+    chain.pass_on(call, values, rank != root, chain.to != root)
 }

@@ -7,7 +7,10 @@ use burn_virtual_plan::{Layout, Node, Partial, Placement};
 
 use crate::call::{Buffers, Call};
 use crate::header::Header;
-use crate::{CallName, CollectiveError, Deadline, Operation, Transport, exchange, ordered};
+use crate::{
+    Algorithm, CallName, CollectiveError, Element, Operation, Sent, Shares, Transport, exchange,
+    halving, ordered, ring,
+};
 
 /// How a group waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +18,9 @@ pub struct Options {
     /// Generation of the group; greater each time it is formed anew over the same links. Messages
     /// of an earlier one are dropped.
     pub epoch: u64,
-    /// The longest that a collective may take, from entering it to its result.
+    /// The longest that a collective may take, from entering it to its result. Where ranks wait for
+    /// one another in turn, those that don't wait for the culprit itself may wait an eighth longer,
+    /// so that the one that does is the one that names it.
     pub timeout: Duration,
     /// The same for the first collective of the group: other ranks may still be compiling.
     pub first_timeout: Duration,
@@ -42,8 +47,7 @@ pub struct Group {
     sequence: u64,
     closed: Option<(usize, String)>,
     buffers: Buffers,
-    slice: Option<ordered::Slice>,
-    spare: Vec<Partial>,
+    kept: ordered::Kept,
 }
 
 impl Group {
@@ -55,8 +59,7 @@ impl Group {
             sequence: 0,
             closed: None,
             buffers: Buffers::default(),
-            slice: None,
-            spare: Vec::new(),
+            kept: ordered::Kept::default(),
         }
     }
 
@@ -73,6 +76,11 @@ impl Group {
     /// Number of messages of earlier calls or epochs that were dropped.
     pub fn stale(&self) -> u64 {
         self.transport.stale()
+    }
+
+    /// Messages of collectives that this rank has sent, and the bytes in them.
+    pub fn sent(&self) -> Sent {
+        self.transport.sent()
     }
 
     /// Waits until every rank has entered the barrier.
@@ -93,6 +101,21 @@ impl Group {
         })
     }
 
+    /// Replaces `values` on every rank by those of rank `root`. After an error they are unspecified.
+    ///
+    /// # Errors
+    /// As [`Group::broadcast`]; another number or type of elements on some other rank.
+    pub fn broadcast_slice<T: Element>(
+        &mut self,
+        root: usize,
+        values: &mut [T],
+    ) -> Result<(), CollectiveError> {
+        let header = Header::slice(Operation::BroadcastSlice, T::TYPE, values.len());
+        self.run(header.with_root(root), |call, _| {
+            exchange::broadcast_slice(call, root, values)
+        })
+    }
+
     /// The sum over all virtual nodes along the tree, the same bits on every rank and for every
     /// placement. `nodes` are this rank's maximal subtrees in order, as its stack gave them.
     /// Absent segments of the result hold zeros; `None` if no virtual node contributed.
@@ -109,15 +132,84 @@ impl Group {
     ) -> Result<Option<Partial>, CollectiveError> {
         let header = Header::all_reduce(step, layout, placement);
         self.run(header, |call, kept| {
-            let (slice, spare) = kept;
-            ordered::all_reduce(call, slice, layout, placement, nodes, spare)
+            ordered::all_reduce(call, kept, layout, placement, nodes)
+        })
+    }
+
+    /// Replaces `values` on every rank by their sum over all ranks: the same bits on every rank,
+    /// and again in every call on as many ranks, but not on another number of them. After an error
+    /// they are unspecified.
+    ///
+    /// ```
+    /// use burn_virtual_collective::{Algorithm, CollectiveError, Group, Options, memory};
+    ///
+    /// std::thread::scope(|scope| {
+    ///     for transport in memory::group(3) {
+    ///         scope.spawn(|| {
+    ///             let mut group = Group::new(Box::new(transport), Options::default());
+    ///             let mut values = [1.0, group.rank() as f32];
+    ///             group.sum(Algorithm::Ring, &mut values)?;
+    ///             assert_eq!(values, [3.0, 3.0]);
+    ///             Ok::<(), CollectiveError>(())
+    ///         });
+    ///     }
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Group::barrier`]; another number or type of elements on some other rank.
+    pub fn sum<T: Element>(
+        &mut self,
+        algorithm: Algorithm,
+        values: &mut [T],
+    ) -> Result<(), CollectiveError> {
+        let header = Header::slice(algorithm.operation(), T::TYPE, values.len());
+        self.run(header, |call, _| match algorithm {
+            Algorithm::Ring => ring::all_reduce(call, values),
+            Algorithm::HalvingDoubling => halving::all_reduce(call, values),
+        })
+    }
+
+    /// Replaces this rank's share of `values` by its sum over all ranks; the rest of them, and after
+    /// an error all, are unspecified. Followed by [`Group::all_gather`], this is
+    /// [`Algorithm::Ring`].
+    ///
+    /// # Errors
+    /// As [`Group::sum`]; shares that are not for this vector and group, or not the same on every
+    /// rank.
+    pub fn reduce_scatter<T: Element>(
+        &mut self,
+        shares: &Shares,
+        values: &mut [T],
+    ) -> Result<(), CollectiveError> {
+        let header = Header::slice(Operation::ReduceScatter, T::TYPE, values.len());
+        self.run(header.with_shares(shares), |call, _| {
+            call.check_shares(shares, values.len())?;
+            ring::reduce_scatter(call, shares, values).map(|_| ())
+        })
+    }
+
+    /// Fills `values` on every rank with the shares of all ranks. Each brings its own, in its place;
+    /// what lies elsewhere is replaced, and unspecified after an error.
+    ///
+    /// # Errors
+    /// As [`Group::reduce_scatter`].
+    pub fn all_gather<T: Element>(
+        &mut self,
+        shares: &Shares,
+        values: &mut [T],
+    ) -> Result<(), CollectiveError> {
+        let header = Header::slice(Operation::AllGather, T::TYPE, values.len());
+        self.run(header.with_shares(shares), |call, _| {
+            call.check_shares(shares, values.len())?;
+            ring::all_gather(call, shares, values)
         })
     }
 
     /// Buffers of nodes that the results of [`Group::all_reduce`] did not use, for
     /// [`burn_virtual_plan::Stack::recycle`]. Those that nobody takes are dropped at the next call.
     pub fn take_spares(&mut self) -> Vec<Partial> {
-        std::mem::take(&mut self.spare)
+        std::mem::take(&mut self.kept.spare)
     }
 
     /// Closes the group for all ranks because this one cannot go on; they read `reason`. Without
@@ -133,7 +225,7 @@ impl Group {
     fn run<T>(
         &mut self,
         header: Header,
-        body: impl FnOnce(&mut Call<'_>, Kept<'_>) -> Result<T, CollectiveError>,
+        body: impl FnOnce(&mut Call<'_>, &mut ordered::Kept) -> Result<T, CollectiveError>,
     ) -> Result<T, CollectiveError> {
         let operation = header.operation;
         let name = CallName {
@@ -147,16 +239,16 @@ impl Group {
             _ => self.options.timeout,
         };
         self.sequence += 1;
-        self.spare.clear();
-        let mut call = Call {
-            transport: &mut *self.transport,
-            buffers: &mut self.buffers,
+        self.kept.spare.clear();
+        let mut call = Call::new(
+            &mut *self.transport,
+            &mut self.buffers,
             name,
-            epoch: self.options.epoch,
+            self.options.epoch,
             header,
-            deadline: Deadline::after(timeout),
-        };
-        let result = body(&mut call, (&mut self.slice, &mut self.spare));
+            timeout,
+        );
+        let result = body(&mut call, &mut self.kept);
         if let Err(error) = &result {
             self.shut(error);
         }
@@ -179,14 +271,15 @@ impl Group {
         match error {
             CollectiveError::Closed { by, reason, .. } => {
                 self.closed = Some((*by, reason.clone()));
+                // Passed on: this rank may leave before the news has reached all others from where
+                // it comes, and they must not take that for the cause.
+                self.transport
+                    .close(&format!("closed by rank {by}: {reason}"));
             }
             error => self.abort(&error.to_string()),
         }
     }
 }
-
-/// What a group keeps from one all-reduce to the next.
-type Kept<'a> = (&'a mut Option<ordered::Slice>, &'a mut Vec<Partial>);
 
 impl fmt::Debug for Group {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

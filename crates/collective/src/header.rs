@@ -2,10 +2,10 @@
 
 use burn_virtual_plan::{Layout, Placement};
 
-use crate::Operation;
+use crate::{ElementType, Operation, Shares};
 
 const MAGIC: [u8; 4] = *b"BVCM";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 /// Size of an encoded header.
 pub(crate) const BYTES: usize = 72;
@@ -19,22 +19,24 @@ pub(crate) const BYTES: usize = 72;
 /// | 0 | 4 | magic `BVCM` |
 /// | 4 | 2 | version |
 /// | 6 | 1 | operation code |
-/// | 7 | 1 | 0 |
+/// | 7 | 1 | code of the element type, 0 if there is none |
 /// | 8 | 64 | eight numbers of 8 bytes, in the order of the struct |
 ///
 /// A number that an operation does not use is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) operation: Operation,
+    /// Type of the elements, where they are the caller's.
+    pub(crate) element: Option<ElementType>,
     /// Training step.
     pub(crate) step: u64,
-    /// Rank whose bytes are broadcast.
+    /// Rank whose contents are broadcast.
     pub(crate) root: u64,
     pub(crate) elements: u64,
     pub(crate) segments: u64,
     pub(crate) sums: u64,
     pub(crate) flags: u64,
-    /// Fingerprint of the layout.
+    /// Fingerprint of the layout, or of the shares.
     pub(crate) layout: u64,
     /// Fingerprint of the placement.
     pub(crate) placement: u64,
@@ -62,20 +64,39 @@ pub(crate) struct Difference {
 
 impl Header {
     pub(crate) fn barrier() -> Self {
-        Self::from_numbers(Operation::Barrier, [0; 8])
+        Self::from_numbers(Operation::Barrier, None, [0; 8])
     }
 
     pub(crate) fn broadcast(root: usize) -> Self {
         let root = root as u64;
         Self {
             root,
-            ..Self::from_numbers(Operation::Broadcast, [0; 8])
+            ..Self::from_numbers(Operation::Broadcast, None, [0; 8])
         }
+    }
+
+    /// A call on a vector of the caller's.
+    pub(crate) fn slice(operation: Operation, element: ElementType, elements: usize) -> Self {
+        Self {
+            elements: elements as u64,
+            ..Self::from_numbers(operation, Some(element), [0; 8])
+        }
+    }
+
+    pub(crate) fn with_root(self, root: usize) -> Self {
+        let root = root as u64;
+        Self { root, ..self }
+    }
+
+    pub(crate) fn with_shares(self, shares: &Shares) -> Self {
+        let layout = shares.fingerprint();
+        Self { layout, ..self }
     }
 
     pub(crate) fn all_reduce(step: u64, layout: &Layout, placement: &Placement) -> Self {
         Self {
             operation: Operation::AllReduce,
+            element: None,
             step,
             root: 0,
             elements: layout.elements() as u64,
@@ -104,7 +125,7 @@ impl Header {
         ]
     }
 
-    fn from_numbers(operation: Operation, numbers: [u64; 8]) -> Self {
+    fn from_numbers(operation: Operation, element: Option<ElementType>, numbers: [u64; 8]) -> Self {
         let [
             step,
             root,
@@ -117,6 +138,7 @@ impl Header {
         ] = numbers;
         Self {
             operation,
+            element,
             step,
             root,
             elements,
@@ -131,7 +153,8 @@ impl Header {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&VERSION.to_le_bytes());
-        out.extend_from_slice(&[self.operation.code(), 0]);
+        let element = self.element.map_or(0, ElementType::code);
+        out.extend_from_slice(&[self.operation.code(), element]);
         out.extend(self.numbers().into_iter().flat_map(u64::to_le_bytes));
     }
 
@@ -149,12 +172,19 @@ impl Header {
         }
         let unknown = || format!("unknown operation code {}", prefix[6]);
         let operation = Operation::from_code(prefix[6]).ok_or_else(unknown)?;
+        let element = match prefix[7] {
+            0 => None,
+            code => {
+                let unknown = || format!("unknown code {code} of an element type");
+                Some(ElementType::from_code(code).ok_or_else(unknown)?)
+            }
+        };
         let (words, _) = words.as_chunks::<8>();
         let mut numbers = [0; 8];
         for (number, word) in numbers.iter_mut().zip(words) {
             *number = u64::from_le_bytes(*word);
         }
-        Ok((Self::from_numbers(operation, numbers), body))
+        Ok((Self::from_numbers(operation, element, numbers), body))
     }
 
     /// The first field in which `got` differs from `self`.
@@ -164,6 +194,17 @@ impl Header {
                 field: "operation",
                 expected: self.operation.to_string(),
                 got: got.operation.to_string(),
+            });
+        }
+        if self.element != got.element {
+            let name = |element: Option<ElementType>| match element {
+                Some(element) => element.to_string(),
+                None => "none".to_owned(),
+            };
+            return Some(Difference {
+                field: "element type",
+                expected: name(self.element),
+                got: name(got.element),
             });
         }
         let mut pairs = FIELDS
@@ -184,6 +225,7 @@ mod tests {
 
     const HEADER: Header = Header {
         operation: Operation::AllReduce,
+        element: Some(ElementType::F64),
         step: 5,
         root: 0,
         elements: 1000,
@@ -213,7 +255,7 @@ mod tests {
         for length in 0..BYTES {
             assert!(Header::decode(&encoded()[..length]).is_err());
         }
-        for offset in [0, 3, 4, 5, 6] {
+        for offset in [0, 3, 4, 5, 6, 7] {
             let mut bytes = encoded();
             bytes[offset] ^= 0x40;
             assert!(Header::decode(&bytes).is_err(), "byte {offset}");
@@ -228,6 +270,10 @@ mod tests {
         let difference = HEADER.difference(&other).unwrap();
         assert_eq!(difference.field, "element count");
         assert_eq!((&*difference.expected, &*difference.got), ("1000", "12"));
+        other.element = Some(ElementType::F16);
+        let difference = HEADER.difference(&other).unwrap();
+        assert_eq!(difference.field, "element type");
+        assert_eq!((&*difference.expected, &*difference.got), ("f64", "f16"));
         other.operation = Operation::Barrier;
         assert_eq!(HEADER.difference(&other).unwrap().field, "operation");
     }

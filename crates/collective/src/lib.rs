@@ -31,21 +31,39 @@
 //! # Ok::<(), burn_virtual_plan::PlanError>(())
 //! ```
 
+mod algorithm;
+mod aligned;
 mod call;
+mod cube;
 mod deadline;
+mod element;
 mod error;
+mod evaluator;
 mod exchange;
 mod group;
+mod halving;
 mod header;
+mod mailbox;
 pub mod memory;
 mod ordered;
+mod owner;
+mod pieces;
+mod ring;
+mod shares;
+mod spin;
+mod stream;
 mod tag;
+pub mod tcp;
 mod transport;
 mod wire;
 
+pub use algorithm::Algorithm;
 pub use deadline::Deadline;
+pub use element::{Element, ElementType};
 pub use error::{CallName, CollectiveError, TransportError};
 pub use group::{Group, Options};
 pub use memory::MemoryTransport;
+pub use shares::Shares;
 pub use tag::{Match, Operation, Tag};
-pub use transport::Transport;
+pub use tcp::TcpTransport;
+pub use transport::{Sent, Transport};

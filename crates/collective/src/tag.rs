@@ -14,6 +14,16 @@ pub enum Operation {
     Broadcast = 2,
     /// The sum over all virtual nodes to all.
     AllReduce = 3,
+    /// The sum over all ranks to all, around a ring.
+    Ring = 4,
+    /// The sum over all ranks to all, by halving and doubling.
+    HalvingDoubling = 5,
+    /// The sum over all ranks, of each share to its rank.
+    ReduceScatter = 6,
+    /// Each rank's share to all.
+    AllGather = 7,
+    /// One rank's vector to all.
+    BroadcastSlice = 8,
 }
 
 impl Operation {
@@ -24,7 +34,16 @@ impl Operation {
 
     /// The operation of a code, if there is one.
     pub fn from_code(code: u8) -> Option<Self> {
-        let all = [Self::Barrier, Self::Broadcast, Self::AllReduce];
+        let all = [
+            Self::Barrier,
+            Self::Broadcast,
+            Self::AllReduce,
+            Self::Ring,
+            Self::HalvingDoubling,
+            Self::ReduceScatter,
+            Self::AllGather,
+            Self::BroadcastSlice,
+        ];
         all.into_iter().find(|operation| operation.code() == code)
     }
 }
@@ -35,6 +54,11 @@ impl fmt::Display for Operation {
             Self::Barrier => "barrier",
             Self::Broadcast => "broadcast",
             Self::AllReduce => "all-reduce",
+            Self::Ring => "ring all-reduce",
+            Self::HalvingDoubling => "halving-doubling all-reduce",
+            Self::ReduceScatter => "reduce-scatter",
+            Self::AllGather => "all-gather",
+            Self::BroadcastSlice => "slice broadcast",
         })
     }
 }
@@ -48,7 +72,7 @@ pub struct Tag {
     pub sequence: u64,
     /// The operation of the call.
     pub operation: Operation,
-    /// Which message of the call: its phase, bucket or slice.
+    /// Which message of the call, counted from 0 on each link.
     pub part: u32,
 }
 
@@ -115,6 +139,9 @@ mod tests {
     #[test]
     fn code_round_trips_for_every_operation() {
         let known = (0..=u8::MAX).filter_map(Operation::from_code);
-        assert_eq!(known.map(Operation::code).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(
+            known.map(Operation::code).collect::<Vec<_>>(),
+            [1, 2, 3, 4, 5, 6, 7, 8]
+        );
     }
 }

@@ -52,4 +52,37 @@ pub trait Transport: Send {
 
     /// Number of stale messages dropped so far.
     fn stale(&self) -> u64;
+
+    /// What this rank has sent so far.
+    fn sent(&self) -> Sent;
+
+    /// Refuses a rank that this one has no link to.
+    ///
+    /// # Errors
+    /// `other` is this rank itself, or no rank of the group.
+    fn check_link(&self, other: usize) -> Result<(), TransportError> {
+        let (rank, world) = (self.rank(), self.world());
+        if other == rank || other >= world {
+            return Err(TransportError::NoLink { rank, other, world });
+        }
+        Ok(())
+    }
+}
+
+/// Messages of collectives that a rank sent, and the bytes in them. What a transport adds on the
+/// wire (frames, control messages) is not in it: it is the same count on every transport.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Number of messages.
+    pub messages: u64,
+    /// Bytes of their payloads.
+    pub bytes: u64,
+}
+
+impl Sent {
+    /// Adds one message.
+    pub fn count(&mut self, payload: &[u8]) {
+        self.messages += 1;
+        self.bytes += payload.len() as u64;
+    }
 }

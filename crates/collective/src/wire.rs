@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use burn_virtual_plan::Partial;
+use bytemuck::Pod;
 
 // Values are copied as they lie in memory, and the wire is little-endian.
 const _: () = assert!(
@@ -11,49 +12,60 @@ const _: () = assert!(
 );
 
 /// Writes what a slice of a sum consists of: presence words, sums and flag words in full, then the
-/// values in `range` of the flat vector. An absent sum is one byte, 0; a present one starts with 1.
+/// values in `range` of the flat vector. An absent sum is one word, 0; a present one starts with 1.
+/// A word, not a byte, so that the values lie where they can be added from.
 pub(crate) fn write_sum(out: &mut Vec<u8>, sum: Option<&Partial>, range: &Range<usize>) {
-    out.push(u8::from(sum.is_some()));
+    out.extend_from_slice(&u64::from(sum.is_some()).to_le_bytes());
     if let Some(sum) = sum {
         out.extend_from_slice(bytemuck::cast_slice(sum.present().as_words()));
         out.extend_from_slice(bytemuck::cast_slice(sum.sums()));
         out.extend_from_slice(bytemuck::cast_slice(sum.flags().as_words()));
-        write_values(out, &sum.values()[range.clone()]);
+        out.extend_from_slice(bytemuck::cast_slice(&sum.values()[range.clone()]));
     }
 }
 
-/// Reads what [`write_sum`] wrote into a buffer of the slice's layout, which `buffer` makes if the
-/// sum is present.
-pub(crate) fn read_sum(
-    bytes: &mut &[u8],
-    buffer: impl FnOnce() -> Partial,
-) -> Result<Option<Partial>, String> {
-    match take(bytes, 1)? {
-        [0] => return Ok(None),
-        [1] => {}
-        other => return Err(format!("expected a mark of presence, got {other:?}")),
+/// Reads what [`write_sum`] wrote, up to the values, into `beside`; whether the sum is present, so
+/// that values follow.
+pub(crate) fn read_beside(bytes: &mut &[u8], beside: &mut Partial) -> Result<bool, String> {
+    let present = read_mark(bytes)?;
+    if present {
+        let words = take(bytes, beside.present().as_words().len() * 8)?;
+        beside.present_mut().copy_words(read_words(words));
+        let size = size_of_val(beside.sums());
+        bytemuck::cast_slice_mut(beside.sums_mut()).copy_from_slice(take(bytes, size)?);
+        let words = take(bytes, beside.flags().as_words().len() * 8)?;
+        beside.flags_mut().copy_words(read_words(words));
     }
-    let mut sum = buffer();
-    let words = take(bytes, sum.present().as_words().len() * 8)?;
-    sum.present_mut().copy_words(read_words(words));
-    let size = size_of_val(sum.sums());
-    bytemuck::cast_slice_mut(sum.sums_mut()).copy_from_slice(take(bytes, size)?);
-    let words = take(bytes, sum.flags().as_words().len() * 8)?;
-    sum.flags_mut().copy_words(read_words(words));
-    read_values(bytes, sum.values_mut())?;
-    Ok(Some(sum))
+    Ok(present)
 }
 
-/// Writes values as they lie in memory, 4 bytes each.
-pub(crate) fn write_values(out: &mut Vec<u8>, values: &[f32]) {
-    out.extend_from_slice(bytemuck::cast_slice(values));
+fn read_mark(bytes: &mut &[u8]) -> Result<bool, String> {
+    match take(bytes, 8)? {
+        [0, 0, 0, 0, 0, 0, 0, 0] => Ok(false),
+        [1, 0, 0, 0, 0, 0, 0, 0] => Ok(true),
+        other => Err(format!("expected a mark of presence, got {other:?}")),
+    }
 }
 
-/// Fills `values` with what [`write_values`] wrote.
-pub(crate) fn read_values(bytes: &mut &[u8], values: &mut [f32]) -> Result<(), String> {
-    let size = size_of_val(values);
-    bytemuck::cast_slice_mut(values).copy_from_slice(take(bytes, size)?);
-    Ok(())
+/// Room for values that lie in a message where they cannot be read in place.
+#[derive(Debug, Default)]
+pub(crate) struct Aligned(Vec<u64>);
+
+/// Takes `count` values off the front of a message: in place where their type allows it, else
+/// copied to `room`.
+pub(crate) fn take_values<'a, 'b: 'a, T: Pod>(
+    bytes: &mut &'b [u8],
+    count: usize,
+    room: &'a mut Aligned,
+) -> Result<&'a [T], String> {
+    let taken = take(bytes, count.saturating_mul(size_of::<T>()))?;
+    if let Ok(values) = bytemuck::try_cast_slice(taken) {
+        return Ok(values);
+    }
+    room.0.resize(taken.len().div_ceil(8), 0);
+    let copy = &mut bytemuck::cast_slice_mut(&mut room.0)[..taken.len()];
+    copy.copy_from_slice(taken);
+    Ok(bytemuck::cast_slice(copy))
 }
 
 /// Refuses what is left over once everything expected was read.
@@ -98,17 +110,16 @@ mod tests {
     fn slice_round_trips_wherever_it_is_cut() {
         let layout = Layout::new([3, 1, 2], 1, 2);
         let sum = sum(&layout);
+        let (mut read, mut room) = (Partial::empty(&layout.slice(0..0)), Aligned::default());
         for range in [0..6, 0..0, 2..5, 6..6] {
             let mut bytes = vec![];
             write_sum(&mut bytes, Some(&sum), &range);
-            let slice = layout.slice(range.clone());
             let mut rest = &bytes[..];
-            let read = read_sum(&mut rest, || Partial::empty(&slice))
-                .unwrap()
-                .unwrap();
+            assert_eq!(read_beside(&mut rest, &mut read), Ok(true));
+            let values: &[f32] = take_values(&mut rest, range.len(), &mut room).unwrap();
             finish(rest).unwrap();
             let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
-            assert_eq!(bits(read.values()), bits(&sum.values()[range]));
+            assert_eq!(bits(values), bits(&sum.values()[range]));
             assert_eq!((read.present(), read.flags()), (sum.present(), sum.flags()));
             assert_eq!(read.sums(), sum.sums());
         }
@@ -119,24 +130,37 @@ mod tests {
         let layout = Layout::new([3, 1, 2], 1, 2);
         let mut bytes = vec![];
         write_sum(&mut bytes, Some(&sum(&layout)), &(0..6));
-        for length in 0..bytes.len() {
-            assert!(read_sum(&mut &bytes[..length], || Partial::empty(&layout)).is_err());
+        let mut read = Partial::empty(&layout.slice(0..0));
+        for length in 0..bytes.len() - 6 * 4 {
+            assert!(read_beside(&mut &bytes[..length], &mut read).is_err());
         }
         bytes[0] = 2;
-        assert!(read_sum(&mut &bytes[..], || Partial::empty(&layout)).is_err());
+        assert!(read_beside(&mut &bytes[..], &mut read).is_err());
         assert!(finish(&[0]).is_err());
     }
 
     #[test]
-    fn absent_sum_is_one_byte() {
+    fn values_are_the_same_wherever_they_lie_in_a_message() {
+        let values = [1.5, f64::NEG_INFINITY, -0.0];
+        let mut room = Aligned::default();
+        for offset in 0..9 {
+            let mut bytes = vec![7; offset];
+            bytes.extend_from_slice(bytemuck::cast_slice(&values));
+            bytes.push(9);
+            let mut rest = &bytes[offset..];
+            let read: &[f64] = take_values(&mut rest, 3, &mut room).unwrap();
+            assert_eq!((read, rest), (&values[..], &[9][..]));
+            assert!(take_values::<f64>(&mut &bytes[offset..], 4, &mut room).is_err());
+        }
+        assert!(take_values::<f64>(&mut &[][..], usize::MAX, &mut room).is_err());
+    }
+
+    #[test]
+    fn absent_sum_is_one_word() {
         let mut bytes = vec![];
         write_sum(&mut bytes, None, &(0..0));
-        assert_eq!(bytes, [0]);
-        let layout = Layout::new([], 0, 0);
-        assert!(
-            read_sum(&mut &bytes[..], || Partial::empty(&layout))
-                .unwrap()
-                .is_none()
-        );
+        assert_eq!(bytes, [0; 8]);
+        let mut beside = Partial::empty(&Layout::new([], 0, 0));
+        assert_eq!(read_beside(&mut &bytes[..], &mut beside), Ok(false));
     }
 }

@@ -6,7 +6,7 @@ mod common;
 
 use burn_virtual_collective::Options;
 use burn_virtual_plan::{Layout, Partial, Placement, evaluate};
-use common::{constant, nodes, run};
+use common::{constant, nodes, run, worlds};
 
 /// Element i of virtual node vn is i % 17 + vn; small whole numbers, so every sum is exact.
 fn ramp(layout: &Layout, vn: usize) -> Option<Partial> {
@@ -20,7 +20,7 @@ fn ramp(layout: &Layout, vn: usize) -> Option<Partial> {
 
 #[test]
 fn sum_is_right_for_every_world_and_size() {
-    for world in 1..=9 {
+    for world in worlds() {
         for elements in [0, 1, 2, 7, 100, 1000, 65_537] {
             let virtual_nodes = 2 * world + 1;
             let results = run(world, Options::default(), move |mut group| {
@@ -64,57 +64,106 @@ fn wild(layout: &Layout, vn: usize) -> Option<Partial> {
     Some(leaf)
 }
 
-#[test]
-fn bits_equal_one_rank_for_every_way_to_cut_8_virtual_nodes() {
-    let layout = || Layout::new([5, 0, 1, 13, 2], 2, 1);
-    let leaves = (0..8).map(|vn| (vn..vn + 1, wild(&layout(), vn))).collect();
-    let expected = evaluate(&layout(), 8, leaves).unwrap().unwrap();
-    for cuts in 0..1_u32 << 7 {
-        let mut counts = vec![1];
-        for vn in 1..8 {
-            match cuts & (1 << (vn - 1)) {
-                0 => *counts.last_mut().unwrap() += 1,
-                _ => counts.push(1),
-            }
+/// The contiguous ranges that `cuts` makes of the virtual nodes: bit i cuts behind node i.
+fn cut(virtual_nodes: usize, cuts: u32) -> Vec<usize> {
+    let mut counts = vec![1];
+    for vn in 1..virtual_nodes {
+        match cuts & (1 << (vn - 1)) {
+            0 => *counts.last_mut().unwrap() += 1,
+            _ => counts.push(1),
         }
-        let placement = Placement::explicit(8, &counts).unwrap();
-        let results = run(placement.ranks(), Options::default(), move |mut group| {
-            let layout = layout();
-            let own = nodes(&layout, &placement, group.rank(), |vn| wild(&layout, vn));
-            group
-                .all_reduce(0, &layout, &placement, own)
-                .unwrap()
-                .unwrap()
-        });
-        for result in results {
-            let result = result.unwrap();
-            assert!(result.same_bits(&expected), "{counts:?}");
-            assert_eq!(result.values().len(), expected.values().len());
-            // Absent segments are zeros on every rank, whatever its buffers held before.
-            let bits = |partial: &Partial| -> Vec<u32> {
-                partial
-                    .values()
-                    .iter()
-                    .map(|value| value.to_bits())
-                    .collect()
-            };
-            assert_eq!(bits(&result), bits(&expected));
+    }
+    counts
+}
+
+/// Checks that all ranks of a placement get the bits that one rank alone would get.
+#[track_caller]
+fn assert_same_bits(
+    layout: &Layout,
+    counts: &[usize],
+    leaf: impl Fn(&Layout, usize) -> Option<Partial> + Clone + Send + 'static,
+) {
+    let placement = Placement::explicit(counts.iter().sum(), counts).unwrap();
+    let virtual_nodes = placement.virtual_nodes();
+    let leaves = (0..virtual_nodes).map(|vn| (vn..vn + 1, leaf(layout, vn)));
+    let expected = evaluate(layout, virtual_nodes, leaves.collect()).unwrap();
+    let layout = layout.clone();
+    let results = run(placement.ranks(), Options::default(), move |mut group| {
+        let own = nodes(&layout, &placement, group.rank(), |vn| leaf(&layout, vn));
+        group.all_reduce(0, &layout, &placement, own).unwrap()
+    });
+    for result in results {
+        let result = result.unwrap();
+        assert_eq!(result.is_some(), expected.is_some(), "{counts:?}");
+        let (Some(result), Some(expected)) = (result, &expected) else {
+            continue;
+        };
+        assert!(result.same_bits(expected), "{counts:?}");
+        // Absent segments are zeros on every rank, whatever its buffers held before.
+        let bits = |partial: &Partial| -> Vec<u32> {
+            let values = partial.values().iter();
+            values.map(|value| value.to_bits()).collect()
+        };
+        assert!(bits(&result) == bits(expected), "{counts:?}");
+    }
+}
+
+#[test]
+fn bits_equal_one_rank_for_every_way_to_cut_6_or_8_virtual_nodes() {
+    let layout = Layout::new([5, 0, 1, 13, 2], 2, 1);
+    for virtual_nodes in [6, 8] {
+        for cuts in 0..1 << (virtual_nodes - 1) {
+            assert_same_bits(&layout, &cut(virtual_nodes, cuts), wild);
+        }
+    }
+}
+
+#[test]
+fn bits_equal_one_rank_for_many_ways_to_cut_12_virtual_nodes() {
+    let layout = Layout::new([5, 0, 1, 13, 2], 2, 1);
+    for cuts in (0..1 << 11).step_by(61) {
+        assert_same_bits(&layout, &cut(12, cuts), wild);
+    }
+    // Those where every step of a cube adds siblings.
+    for counts in [&[8, 4][..], &[4, 4, 2, 2], &[2, 2, 2, 2, 1, 1, 1, 1]] {
+        assert_same_bits(&layout, counts, wild);
+    }
+}
+
+#[test]
+fn bits_equal_one_rank_when_vectors_travel_in_many_pieces() {
+    let layout = Layout::new([100_000, 0, 3, 200_001, 7], 1, 1);
+    for counts in [&[2, 2][..], &[1, 1, 1, 1], &[3, 1], &[4, 4], &[2, 2, 2, 2]] {
+        assert_same_bits(&layout, counts, wild);
+    }
+}
+
+#[test]
+fn bits_equal_one_rank_whichever_segments_and_leaves_are_absent() {
+    let layout = Layout::new([1, 1], 1, 0);
+    // Two bits for each of 4 virtual nodes: which of the two segments it has. Without any it has no
+    // leaf. Zeros are negative: adding a zero of another sign would show.
+    for mask in (0..1 << 8).step_by(5) {
+        let leaf = move |layout: &Layout, vn: usize| {
+            let mut leaf = Partial::empty(layout);
+            let present = (0..2).filter(|segment| mask & (1 << (2 * vn + segment)) != 0);
+            for segment in present.clone() {
+                leaf.set_segment(segment, &[-0.0]).unwrap();
+            }
+            leaf.sums_mut()[0] = -0.0;
+            (present.count() > 0).then_some(leaf)
+        };
+        for counts in [&[1, 1, 1, 1][..], &[2, 2], &[1, 3], &[4]] {
+            assert_same_bits(&layout, counts, leaf);
         }
     }
 }
 
 #[test]
 fn nothing_is_the_result_when_all_virtual_nodes_are_empty() {
-    let results = run(3, Options::default(), |mut group| {
-        let layout = Layout::new([10], 1, 0);
-        let placement = Placement::even(4, 3).unwrap();
-        let own = nodes(&layout, &placement, group.rank(), |_| None);
-        group
-            .all_reduce(0, &layout, &placement, own)
-            .unwrap()
-            .is_none()
-    });
-    assert_eq!(results, [Some(true); 3]);
+    for counts in [&[2, 1, 1][..], &[2, 2], &[1, 1, 1, 1], &[4]] {
+        assert_same_bits(&Layout::new([10], 1, 0), counts, |_, _| None);
+    }
 }
 
 #[test]
@@ -183,7 +232,7 @@ fn unused_buffers_come_back_when_a_rank_has_several_nodes() {
 
 #[test]
 fn broadcast_gives_the_bytes_of_the_root_on_every_world() {
-    for world in 1..=9 {
+    for world in worlds() {
         for size in [0, 1, 1000] {
             let root = world / 2;
             let results = run(world, Options::default(), move |mut group| {

@@ -6,10 +6,10 @@ mod common;
 use std::time::Duration;
 
 use burn_virtual_collective::{
-    CollectiveError, Deadline, Group, Operation, Options, Tag, Transport, TransportError, memory,
+    CollectiveError, Deadline, Group, Operation, Options, Sent, Tag, TransportError,
 };
 use burn_virtual_plan::{Layout, Placement};
-use common::{constant, nodes, run, short};
+use common::{assert_all_contain, constant, ends, errors, nodes, run, short};
 
 fn reduce(group: &mut Group, step: u64, layout: &Layout) -> Result<Vec<f32>, CollectiveError> {
     let placement = Placement::even(group.world(), group.world()).unwrap();
@@ -18,29 +18,6 @@ fn reduce(group: &mut Group, step: u64, layout: &Layout) -> Result<Vec<f32>, Col
     });
     let sum = group.all_reduce(step, layout, &placement, own)?;
     Ok(sum.map(|sum| sum.values().to_vec()).unwrap_or_default())
-}
-
-/// The errors of all ranks, as text; fails if some rank had none.
-fn errors<T: Send + 'static>(
-    world: usize,
-    options: Options,
-    body: impl Fn(Group) -> Result<T, CollectiveError> + Clone + Send + 'static,
-) -> Vec<String> {
-    let results = run(world, options, move |group| body(group).err());
-    results
-        .into_iter()
-        .map(|error| error.flatten().expect("an error").to_string())
-        .collect()
-}
-
-#[track_caller]
-fn assert_all_contain(errors: &[String], parts: &[&str]) {
-    for error in errors {
-        assert!(
-            parts.iter().all(|part| error.contains(part)),
-            "{error:?} lacks one of {parts:?}"
-        );
-    }
 }
 
 #[test]
@@ -152,8 +129,8 @@ fn others_name_rank_and_step_when_one_never_enters_case_36() {
 
 #[test]
 fn timeout_names_all_missing_ranks_when_several_do_not_enter() {
-    let mut ends = memory::group(5);
-    let mut group = Group::new(Box::new(ends.swap_remove(2)), short());
+    let mut ends = ends(5);
+    let mut group = Group::new(ends.swap_remove(2), short());
     let Err(CollectiveError::Timeout { rank, missing, .. }) = group.barrier() else {
         panic!("expected a timeout");
     };
@@ -252,7 +229,7 @@ fn every_rank_errs_when_one_contributes_what_was_not_asked_for() {
 
 #[test]
 fn everything_works_without_messages_when_world_is_one() {
-    let mut group = Group::new(Box::new(memory::group(1).remove(0)), short());
+    let mut group = Group::new(ends(1).remove(0), short());
     group.barrier().unwrap();
     group.broadcast(0, &mut vec![1]).unwrap();
     assert_eq!(
@@ -274,7 +251,7 @@ fn soon() -> Deadline {
 
 #[test]
 fn stale_messages_are_dropped_and_counted_case_20() {
-    let mut ends = memory::group(2);
+    let mut ends = ends(2);
     let (mut receiver, mut sender) = (ends.remove(0), ends.remove(0));
     let older = [Tag { epoch: 0, ..TAG }, Tag { sequence: 2, ..TAG }];
     let later = Tag { part: 1, ..TAG };
@@ -295,7 +272,7 @@ fn stale_messages_are_dropped_and_counted_case_20() {
 
 #[test]
 fn buffers_are_recycled_when_messages_follow_each_other() {
-    let mut ends = memory::group(2);
+    let mut ends = ends(2);
     let (mut receiver, mut sender) = (ends.remove(0), ends.remove(0));
     let (mut buffer, mut seen) = (vec![], std::collections::HashSet::new());
     for sequence in 0..100 {
@@ -309,7 +286,7 @@ fn buffers_are_recycled_when_messages_follow_each_other() {
 
 #[test]
 fn what_has_arrived_is_received_when_its_sender_is_gone() {
-    let mut ends = memory::group(2);
+    let mut ends = ends(2);
     let (mut receiver, mut sender) = (ends.remove(0), ends.remove(0));
     sender.send(0, TAG, b"last words", soon()).unwrap();
     sender.close("done");
@@ -323,8 +300,22 @@ fn what_has_arrived_is_received_when_its_sender_is_gone() {
 }
 
 #[test]
+fn sent_counts_messages_and_the_bytes_in_them() {
+    let mut ends = ends(2);
+    let one = &mut ends[0];
+    assert_eq!(one.sent(), Sent::default());
+    one.send(1, TAG, &[0; 1000], soon()).unwrap();
+    one.send(1, TAG, &[], soon()).unwrap();
+    one.send(2, TAG, &[0; 7], soon()).unwrap_err();
+    let (messages, bytes) = (2, 1000);
+    assert_eq!(one.sent(), Sent { messages, bytes });
+    assert_eq!(ends[1].sent(), Sent::default());
+}
+
+#[test]
 fn link_refused_when_there_is_no_such_other_rank() {
-    let mut end = memory::group(2).remove(0);
+    let mut ends = ends(2);
+    let end = &mut ends[0];
     for other in [0, 2] {
         let refused = Err(TransportError::NoLink {
             rank: 0,

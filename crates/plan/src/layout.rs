@@ -84,6 +84,16 @@ impl Layout {
         self.offsets[index]..self.offsets[index + 1]
     }
 
+    /// The segments that have elements in `range` of the flat vector; those of length 0 between
+    /// them count among them.
+    pub fn segments_in(&self, range: &Range<usize>) -> Range<usize> {
+        let end = range.end.min(self.elements());
+        let (starts, ends) = (&self.offsets[..self.segments()], &self.offsets[1..]);
+        let first = ends.partition_point(|&offset| offset <= range.start);
+        let last = starts.partition_point(|&offset| offset < end);
+        if range.start < end { first..last } else { 0..0 }
+    }
+
     /// Number of f64 sums.
     pub fn sums(&self) -> usize {
         self.sums
@@ -135,6 +145,24 @@ mod tests {
         assert_eq!(layout.slice(0..9), layout);
         assert_eq!(layout.slice(8..100).elements(), 1);
         assert_eq!(layout.slice(50..100).elements(), 0);
+    }
+
+    #[test]
+    fn segments_in_a_range_are_those_that_have_elements_there() {
+        let layout = Layout::new([0, 3, 0, 0, 5, 1, 0], 0, 0);
+        for start in 0..=10 {
+            for end in start..=11 {
+                let inside = |index: &usize| {
+                    let segment = layout.segment(*index);
+                    segment.start.max(start) < segment.end.min(end)
+                };
+                let right: Vec<usize> = (0..7).filter(inside).collect();
+                let mut found = layout.segments_in(&(start..end));
+                assert_eq!(found.clone().next(), right.first().copied());
+                assert_eq!(found.next_back(), right.last().copied());
+            }
+        }
+        assert_eq!(Layout::new([], 0, 0).segments_in(&(0..4)), 0..0);
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub use bits::Bits;
 pub use error::PlanError;
 pub use fit::{Fit, FitError, Need, fewest_virtual_nodes};
 pub use layout::Layout;
-pub use partial::Partial;
+pub use partial::{Partial, add_stretch};
 pub use placement::Placement;
 pub use split::{BatchSplit, chunk};
 pub use stack::{Node, Stack, evaluate};

@@ -86,24 +86,28 @@ impl Partial {
                 got: Box::new(other.layout.clone()),
             });
         }
-        for index in 0..self.layout.segments() {
-            if let Some(right) = other.segment(index) {
-                self.add_segment(index, right);
-            }
-        }
-        self.present.or(&other.present);
-        kernel::add_assign_f64(&mut self.sums, &other.sums);
-        self.flags.or(&other.flags);
+        self.add_values(0, &other.present, &other.values);
+        self.add_beside(other);
         Ok(())
     }
 
-    fn add_segment(&mut self, index: usize, right: &[f32]) {
-        let left = &mut self.values[self.layout.segment(index)];
-        if self.present.get(index) {
-            kernel::add_assign(left, right);
-        } else {
-            left.copy_from_slice(right);
-        }
+    /// The part of [`Partial::add`] that concerns values, for a right child that comes stretch by
+    /// stretch: `values` lie at `start` of its flat vector, and `present` says which of its segments
+    /// are. Once all have come, [`Partial::add_beside`] adds the rest.
+    ///
+    /// # Panics
+    /// If the stretch reaches beyond the flat vector.
+    pub fn add_values(&mut self, start: usize, present: &Bits, values: &[f32]) {
+        let left = &mut self.values[start..start + values.len()];
+        add_stretch(&self.layout, start, left, &self.present, values, present);
+    }
+
+    /// The part of [`Partial::add`] that concerns what lies beside the values: presence, sums and
+    /// flags. `other` has as many of them; its values don't matter.
+    pub fn add_beside(&mut self, other: &Partial) {
+        self.present.or(&other.present);
+        kernel::add_assign_f64(&mut self.sums, &other.sums);
+        self.flags.or(&other.flags);
     }
 
     /// Sets the values of absent segments to 0, so that whole-vector computations (norm,
@@ -180,6 +184,37 @@ impl Partial {
     }
 }
 
+/// Adds the right child to the left one over a stretch of the flat vector that begins at `start`;
+/// what [`Partial::add`] does to values that need not lie in a [`Partial`]. Absent is not zero: where
+/// a segment is present on one side only, it is copied from that side.
+///
+/// # Panics
+/// If the two stretches differ in length.
+pub fn add_stretch(
+    layout: &Layout,
+    start: usize,
+    left: &mut [f32],
+    left_present: &Bits,
+    right: &[f32],
+    right_present: &Bits,
+) {
+    assert_eq!(left.len(), right.len(), "stretches of two lengths");
+    let stretch = start..start + right.len();
+    for index in layout.segments_in(&stretch) {
+        if !right_present.get(index) {
+            continue;
+        }
+        let segment = layout.segment(index);
+        let part = segment.start.max(start) - start..segment.end.min(stretch.end) - start;
+        let (left, right) = (&mut left[part.clone()], &right[part]);
+        if left_present.get(index) {
+            kernel::add_assign(left, right);
+        } else {
+            left.copy_from_slice(right);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,6 +239,35 @@ mod tests {
         assert_eq!(left.segment(1).unwrap()[0].to_bits(), (-0.0_f32).to_bits());
         assert_eq!(left.segment(2).unwrap()[0].to_bits(), (-0.0_f32).to_bits());
         assert_eq!(left.segment(3), None);
+    }
+
+    #[test]
+    fn sum_is_the_same_in_whatever_stretches_it_comes() {
+        let layout = Layout::new([2, 0, 3, 1, 2], 1, 1);
+        let left = partial(
+            &layout,
+            &[Some(&[1.0, 2.0]), None, Some(&[3.0; 3]), None, None],
+        );
+        let right = [
+            Some(&[4.0, 5.0][..]),
+            Some(&[]),
+            None,
+            Some(&[-0.0]),
+            Some(&[6.0, 7.0]),
+        ];
+        let mut right = partial(&layout, &right);
+        right.sums_mut()[0] = 8.0;
+        right.flags_mut().set(0);
+        let mut whole = left.clone();
+        whole.add(&right).unwrap();
+        for cut in 0..=8 {
+            let mut sum = left.clone();
+            for stretch in [0..cut, cut..8] {
+                sum.add_values(stretch.start, right.present(), &right.values()[stretch]);
+            }
+            sum.add_beside(&right);
+            assert!(sum.same_bits(&whole), "cut at {cut}");
+        }
     }
 
     #[test]

@@ -1,0 +1,193 @@
+//! The ordered all-reduce where every rank holds one node and the tree above them is the cube of
+//! the ranks: halving with doubling distance adds siblings, one level of the tree in each step.
+
+use std::ops::Range;
+
+use burn_virtual_plan::{Bits, Layout, Partial, Placement, tree};
+
+use crate::call::{Call, FIRST};
+use crate::cube::{self, Step};
+use crate::ordered::copy_beside;
+use crate::stream::{AHEAD, Stream};
+use crate::{CollectiveError, wire};
+
+/// Whether the tree joins the ranks pairwise, then the pairs, and so on: the placement alone says
+/// so, so that all ranks decide alike.
+pub(crate) fn applies(placement: &Placement) -> bool {
+    let root = 0..placement.virtual_nodes();
+    placement.ranks().is_power_of_two() && is_cube(placement, 0..placement.ranks(), root)
+}
+
+fn is_cube(placement: &Placement, ranks: Range<usize>, node: Range<usize>) -> bool {
+    let middle = ranks.start + ranks.len() / 2;
+    match tree::children(&node) {
+        _ if ranks.len() == 1 => placement.range(ranks.start) == node,
+        None => false,
+        Some((left, right)) => {
+            is_cube(placement, ranks.start..middle, left)
+                && is_cube(placement, middle..ranks.end, right)
+        }
+    }
+}
+
+/// Room for what lies beside the values of a sibling, kept from call to call.
+#[derive(Debug)]
+pub(crate) struct Beside {
+    layout: Layout,
+    room: Partial,
+}
+
+impl Beside {
+    fn new(layout: &Layout) -> Self {
+        Self {
+            layout: layout.clone(),
+            room: Partial::empty(&layout.slice(0..0)),
+        }
+    }
+}
+
+/// The sum over all virtual nodes, on every rank, in the buffer of `node`.
+pub(crate) fn all_reduce(
+    call: &mut Call<'_>,
+    kept: &mut Option<Beside>,
+    layout: &Layout,
+    node: Option<Partial>,
+) -> Result<Option<Partial>, CollectiveError> {
+    let fits = |beside: &Beside| beside.layout == *layout;
+    let beside = match kept.take().filter(fits) {
+        Some(beside) => beside,
+        None => Beside::new(layout),
+    };
+    let beside = kept.insert(beside);
+    let steps = cube::steps(call.rank(), call.world(), layout.elements());
+    let mut sum = node;
+    for step in &steps {
+        sum = add_sibling(call, step, layout, sum, &mut beside.room)?;
+        call.relay();
+    }
+    let Some(mut sum) = sum else {
+        return Ok(None); // as on every other rank
+    };
+    cube::double::<f32, f32>(call, &steps, sum.values_mut(), |corner| corner)?;
+    sum.zero_absent();
+    Ok(Some(sum))
+}
+
+/// One step: this rank and its partner hold the same stretch of two siblings. It gives half of its
+/// own away and adds what comes to the other half. A node with one present child is that child.
+fn add_sibling(
+    call: &mut Call<'_>,
+    step: &Step,
+    layout: &Layout,
+    own: Option<Partial>,
+    beside: &mut Partial,
+) -> Result<Option<Partial>, CollectiveError> {
+    let stream = step.stream::<f32>(step.partner, FIRST);
+    let count = stream.pieces.count();
+    let first = stream.pieces.range(&step.give, 0);
+    call.send_first(step.partner, |out| {
+        wire::write_sum(out, own.as_ref(), &first)
+    })?;
+    // The first message says whether there is a sum, and with it whether more messages follow.
+    let is_own = own.is_some();
+    let mut sum = own.unwrap_or_else(|| Partial::empty(layout));
+    let mut unsent = if is_own { 1..count } else { 1..1 };
+    let mut is_sibling = false;
+    for index in 0..count {
+        while unsent.start < unsent.end.min(index + AHEAD) {
+            stream.send(call, sum.values(), unsent.start, &step.give)?;
+            unsent.start += 1;
+        }
+        if index == 0 {
+            is_sibling = take_first(call, step, &stream, &mut sum, beside)?;
+        } else if is_sibling {
+            take_piece(call, step, &stream, index, &mut sum, beside.present())?;
+        }
+    }
+    match (is_own, is_sibling) {
+        (_, false) => {}
+        (true, true) => sum.add_beside(beside),
+        (false, true) => copy_beside(&mut sum, beside),
+    }
+    Ok((is_own || is_sibling).then_some(sum))
+}
+
+/// Takes what lies beside the values, and the first piece of these; whether there is a sibling.
+fn take_first(
+    call: &mut Call<'_>,
+    step: &Step,
+    stream: &Stream,
+    sum: &mut Partial,
+    beside: &mut Partial,
+) -> Result<bool, CollectiveError> {
+    let piece = stream.pieces.range(&step.keep, 0);
+    let mut is_sibling = false;
+    call.take(step.partner, FIRST, |mut body, room| {
+        is_sibling = wire::read_beside(&mut body, beside)?;
+        if is_sibling {
+            let values = wire::take_values(&mut body, piece.len(), room)?;
+            sum.add_values(piece.start, beside.present(), values);
+        }
+        wire::finish(body)
+    })?;
+    Ok(is_sibling)
+}
+
+fn take_piece(
+    call: &mut Call<'_>,
+    step: &Step,
+    stream: &Stream,
+    index: usize,
+    sum: &mut Partial,
+    present: &Bits,
+) -> Result<(), CollectiveError> {
+    let piece = stream.pieces.range(&step.keep, index);
+    if piece.is_empty() {
+        return Ok(());
+    }
+    let part = stream.part(index);
+    call.take_values(step.partner, part, piece.len(), |values| {
+        sum.add_values(piece.start, present, values);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn applies_to(counts: &[usize]) -> bool {
+        applies(&Placement::explicit(counts.iter().sum(), counts).unwrap())
+    }
+
+    #[test]
+    fn aligned_shares_are_a_cube() {
+        for counts in [
+            &[1][..],
+            &[5],
+            &[1, 1],
+            &[4, 4],
+            &[2, 2, 2, 2],
+            &[4, 2],
+            &[2, 2, 2, 1],
+        ] {
+            assert!(applies_to(counts), "{counts:?}");
+        }
+        assert!(applies_to(&[1; 16]));
+        assert!(applies_to(&[8, 3]));
+    }
+
+    #[test]
+    fn shares_are_no_cube_when_the_tree_joins_others_first() {
+        // No power of two; no node each; one node each, but at several depths.
+        for counts in [
+            &[2, 2, 2][..],
+            &[3, 5],
+            &[2, 4],
+            &[3, 1],
+            &[2, 1, 1, 2],
+            &[4, 2, 1, 1],
+        ] {
+            assert!(!applies_to(counts), "{counts:?}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+#![doc = include_str!("README.md")]
+
+mod claims;
+mod courier;
+mod dial;
+mod door;
+mod error;
+mod frame;
+mod group;
+mod half_open;
+mod handshake;
+mod join;
+mod joining;
+mod link;
+mod listen;
+mod meeting;
+mod message;
+mod pace;
+mod proof;
+mod resolve;
+mod settings;
+mod shared;
+mod store;
+mod timed;
+mod token;
+mod transport;
+
+pub use error::JoinError;
+pub use group::group;
+pub use join::join;
+pub use resolve::host_port;
+pub use settings::{Host, Job, Limits, Settings};
+pub use store::Store;
+pub use token::Token;
+pub use transport::TcpTransport;
+
+use door::Door;

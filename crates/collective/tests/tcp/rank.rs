@@ -1,0 +1,223 @@
+//! A rank in a process of its own: this test binary, started again.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use burn_virtual_collective::tcp::{Host, Settings, TcpTransport, join};
+use burn_virtual_collective::{Deadline, Group, Options, Sent, Tag, Transport, TransportError};
+use burn_virtual_plan::{Layout, Partial, Placement, Stack};
+
+use super::help::LIMIT;
+
+/// How long ranks in processes wait: for each other and in collectives.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Lines of the child begin with this; others are the test harness's.
+const MARK: &str = "@ ";
+
+const VARIABLE: &str = "BURN_VIRTUAL_TEST_RANK";
+
+/// A child process that does what it is told, line by line. It is killed when it is dropped.
+pub(crate) struct Rank {
+    child: Child,
+    orders: ChildStdin,
+    answers: mpsc::Receiver<String>,
+}
+
+impl Rank {
+    pub(crate) fn start() -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "rank::process_of_a_rank",
+                "--ignored",
+                "--nocapture",
+            ])
+            .env(VARIABLE, "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (orders, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let (sender, answers) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                // The harness may have begun the line.
+                if let Some((_, answer)) = line.split_once(MARK) {
+                    let _ = sender.send(answer.to_owned());
+                }
+            }
+        });
+        Self {
+            child,
+            orders,
+            answers,
+        }
+    }
+
+    pub(crate) fn tell(&mut self, order: &str) {
+        writeln!(self.orders, "{order}").unwrap();
+    }
+
+    #[track_caller]
+    pub(crate) fn hear(&self) -> String {
+        self.answers.recv_timeout(LIMIT).expect("a rank hangs")
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// SIGSTOP.
+    pub(crate) fn stop(&self) {
+        let kill = format!("kill -STOP {}", self.child.id());
+        assert!(
+            Command::new("sh")
+                .args(["-c", &kill])
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+}
+
+impl Drop for Rank {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Stops for ever at a send, once told so.
+struct Halting {
+    inner: TcpTransport,
+    // Sends until then.
+    left: Arc<AtomicUsize>,
+}
+
+impl Transport for Halting {
+    fn rank(&self) -> usize {
+        self.inner.rank()
+    }
+
+    fn world(&self) -> usize {
+        self.inner.world()
+    }
+
+    fn send(
+        &mut self,
+        to: usize,
+        tag: Tag,
+        payload: &[u8],
+        deadline: Deadline,
+    ) -> Result<(), TransportError> {
+        if self.left.fetch_sub(1, Ordering::Relaxed) == 0 {
+            say("halted");
+            loop {
+                thread::park();
+            }
+        }
+        self.inner.send(to, tag, payload, deadline)
+    }
+
+    fn receive(
+        &mut self,
+        from: usize,
+        tag: Tag,
+        buffer: &mut Vec<u8>,
+        deadline: Deadline,
+    ) -> Result<(), TransportError> {
+        self.inner.receive(from, tag, buffer, deadline)
+    }
+
+    fn close(&mut self, reason: &str) {
+        self.inner.close(reason);
+    }
+
+    fn stale(&self) -> u64 {
+        self.inner.stale()
+    }
+
+    fn sent(&self) -> Sent {
+        self.inner.sent()
+    }
+}
+
+fn say(answer: &str) {
+    println!("{MARK}{answer}");
+}
+
+fn answer<T, E: std::fmt::Display>(result: Result<T, E>, ok: impl FnOnce(T) -> String) {
+    match result {
+        Ok(value) => say(&ok(value)),
+        Err(error) => say(&format!("error: {error}")),
+    }
+}
+
+#[test]
+#[ignore = "other tests start it as a process"]
+fn process_of_a_rank() {
+    if std::env::var(VARIABLE).is_err() {
+        return;
+    }
+    let left = Arc::new(AtomicUsize::new(usize::MAX));
+    let mut group = None;
+    for order in std::io::stdin().lines().map_while(Result::ok) {
+        let words: Vec<_> = order.split(' ').collect();
+        match &words[..] {
+            ["join", host, store, rank, world] => {
+                let joined = join(&settings(host, store, rank, world));
+                answer(joined, |inner| {
+                    let left = left.clone();
+                    group = Some(Group::new(Box::new(Halting { inner, left }), options()));
+                    "joined".to_owned()
+                });
+            }
+            ["halt", sends] => left.store(sends.parse().unwrap(), Ordering::Relaxed),
+            ["reduce"] => answer(reduce(group.as_mut().unwrap()), |sum| format!("sum {sum}")),
+            ["barrier"] => answer(group.as_mut().unwrap().barrier(), |()| "passed".to_owned()),
+            _ => panic!("unknown order {order:?}"),
+        }
+    }
+}
+
+fn settings(host: &str, store: &str, rank: &str, world: &str) -> Settings {
+    let host = match host {
+        "rank-0" => Host::Rank0,
+        _ => Host::Launcher,
+    };
+    Settings {
+        host,
+        timeout: TIMEOUT,
+        ..Settings::new(store, rank.parse().unwrap(), world.parse().unwrap())
+    }
+}
+
+fn options() -> Options {
+    Options {
+        timeout: TIMEOUT,
+        first_timeout: TIMEOUT,
+        ..Options::default()
+    }
+}
+
+/// The sum of 1, 2, .. up to the size of the world.
+fn reduce(group: &mut Group) -> Result<f32, Box<dyn std::error::Error>> {
+    let layout = Layout::new([1000], 0, 0);
+    let placement = Placement::even(group.world(), group.world())?;
+    let mut stack = Stack::new(&layout, group.world(), placement.range(group.rank()))?;
+    for vn in placement.range(group.rank()) {
+        let mut leaf = Partial::empty(&layout);
+        leaf.set_segment(0, &[vn as f32 + 1.0; 1000])?;
+        stack.push_leaf(vn, Some(leaf))?;
+    }
+    let sum = group.all_reduce(0, &layout, &placement, stack.finish()?)?;
+    Ok(sum.map(|sum| sum.values()[0]).unwrap_or_default())
+}
