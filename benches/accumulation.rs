@@ -7,6 +7,7 @@
 #[cfg(not(feature = "overlap"))]
 mod support;
 #[cfg(not(feature = "overlap"))]
+#[allow(dead_code, reason = "other benches use the rest")]
 #[path = "support/training.rs"]
 mod training;
 
@@ -31,7 +32,7 @@ mod comparison {
     use burn_virtual::models::{Digit, DigitsCnn};
 
     use crate::support::{self, paired};
-    use crate::training::{LEARNING_RATE, digits, mean_loss, model, on_virtual_nodes};
+    use crate::training::{LEARNING_RATE, Virtual, digits, mean_loss, model, on_virtual_nodes};
 
     type Plain = Autodiff<Flex>;
 
@@ -43,7 +44,7 @@ mod comparison {
     pub(crate) fn run() -> Result<(), Box<dyn Error>> {
         let items = digits(BATCH)?;
         let mut plain = accumulation(&items);
-        let mut nodes = on_virtual_nodes(MICRO_BATCHES, &items)?;
+        let mut nodes = on_virtual_nodes::<Virtual>(MICRO_BATCHES, &items, &FlexDevice)?;
 
         if support::measures() {
             let result = paired(

@@ -10,12 +10,9 @@ mod training;
 use std::error::Error;
 use std::time::Duration;
 
-use burn::optim::{AdamConfig, GradientsParams, Optimizer};
-use burn::tensor::backend::AutodiffBackend;
 use burn_flex::FlexDevice;
-use burn_virtual::models::Digit;
 use support::paired;
-use training::{LEARNING_RATE, Virtual, digits, mean_loss, model, on_virtual_nodes};
+use training::{Virtual, by_hand, digits, on_virtual_nodes};
 
 const BATCH: usize = 64;
 const PAIRS: usize = 40;
@@ -23,10 +20,10 @@ const AT_MOST: f64 = 1.02;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let items = digits(BATCH)?;
-    let mut hand = by_hand::<Virtual>(&items);
-    let mut nodes = on_virtual_nodes(1, &items)?;
+    let mut hand = by_hand::<Virtual>(&items, &FlexDevice);
+    let mut nodes = on_virtual_nodes::<Virtual>(1, &items, &FlexDevice)?;
     #[cfg(not(feature = "overlap"))]
-    let mut plain = by_hand::<burn::backend::Autodiff<burn_flex::Flex>>(&items);
+    let mut plain = by_hand::<burn::backend::Autodiff<burn_flex::Flex>>(&items, &FlexDevice);
 
     if support::measures() {
         paired(
@@ -57,18 +54,4 @@ fn main() -> Result<(), Box<dyn Error>> {
     group.finish();
     criterion.final_summary();
     Ok(())
-}
-
-/// A training step by hand, on the whole batch. Each call is one step.
-fn by_hand<B: AutodiffBackend<Device = FlexDevice>>(items: &[Digit]) -> impl FnMut() {
-    let device = FlexDevice;
-    let mut optim = AdamConfig::new().init();
-    let mut trained = Some(model::<B>(&device));
-    move || {
-        trained = trained.take().map(|model| {
-            let gradients = mean_loss(&model, items, &device).backward();
-            let gradients = GradientsParams::from_grads(gradients, &model);
-            optim.step(LEARNING_RATE, model, gradients)
-        });
-    }
 }

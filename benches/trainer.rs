@@ -25,7 +25,7 @@ const AT_MOST: f64 = 1.01;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let items = digits(BATCH)?;
-    let mut hand = on_virtual_nodes(VIRTUAL_NODES, &items)?;
+    let mut hand = on_virtual_nodes::<Virtual>(VIRTUAL_NODES, &items, &FlexDevice)?;
     let mut held = with_trainer(&items)?;
 
     if support::measures() {

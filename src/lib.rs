@@ -32,12 +32,22 @@
 //! ```
 
 /// [`VirtualBackend`](backend::VirtualBackend): the decorator around any Burn backend, its random
-/// streams, meter and bit probe.
+/// streams, meter and bit probe; and GPU backends by name.
 pub mod backend {
+    #[cfg(all(feature = "cuda", feature = "fusion"))]
+    pub use burn_virtual_backend::FusedCuda;
+    #[cfg(all(feature = "wgpu", feature = "fusion"))]
+    pub use burn_virtual_backend::FusedWgpu;
+    #[cfg(any(feature = "wgpu", feature = "cuda"))]
+    pub use burn_virtual_backend::Gpu;
+    #[cfg(feature = "cuda")]
+    pub use burn_virtual_backend::{Cuda, CudaDevice};
     pub use burn_virtual_backend::{
-        Entered, Listening, Meter, Probe, Scope, StreamFault, Virtual, VirtualBackend,
-        VirtualTensor, enter, probe,
+        Entered, Fault, Listening, Meter, Probe, Scope, Virtual, VirtualBackend, VirtualTensor,
+        autotunes, enter, probe,
     };
+    #[cfg(feature = "wgpu")]
+    pub use burn_virtual_backend::{Wgpu, WgpuDevice};
 }
 
 /// Training on virtual nodes: the session, its step, losses and running statistics.

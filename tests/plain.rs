@@ -9,25 +9,20 @@
 
 mod common;
 
-use burn::backend::Autodiff;
 use burn::data::dataloader::batcher::Batcher;
 use burn::module::{AutodiffModule, Module};
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::optim::momentum::MomentumConfig;
 use burn::optim::{AdamConfig, GradientsParams, Optimizer, SgdConfig};
 use burn::tensor::Tensor;
-use burn::tensor::backend::Backend;
-use burn_flex::Flex;
+use burn::tensor::backend::{AutodiffBackend, Backend};
 use burn_virtual::models::{
     Digit, Digits, DigitsBatch, DigitsBatcher, DigitsCnn, DigitsCnnConfig, DigitsMlp,
     DigitsMlpConfig,
 };
-use burn_virtual::nodes::{VirtualNodes, WeightsHash, cross_entropy_sum};
+use burn_virtual::nodes::{VirtualAutodiff, VirtualNodes, WeightsHash, cross_entropy_sum};
 
-use common::{OnFlex, hash, load, save};
-
-type Plain = Autodiff<Flex>;
-type Virtual = OnFlex;
+use common::{hash, load, save};
 
 const STEPS: usize = 5;
 
@@ -71,15 +66,16 @@ fn batches(size: usize) -> Vec<Vec<Digit>> {
 }
 
 /// The weights and statistics after each step of a plain loop with a mean loss.
-fn plain<M, O>(weights: &[u8], mut optim: O, batch: usize) -> Vec<WeightsHash>
+fn plain<A, M, O>(weights: &[u8], mut optim: O, batch: usize) -> Vec<WeightsHash>
 where
-    M: AutodiffModule<Plain> + Classifier<Plain>,
-    O: Optimizer<M, Plain>,
+    A: AutodiffBackend,
+    M: AutodiffModule<A> + Classifier<A>,
+    O: Optimizer<M, A>,
 {
     let device = Default::default();
     let mut model = load(M::init(&device), weights);
     let steps = batches(batch).into_iter().map(|items| {
-        let batch: DigitsBatch<Plain> = DigitsBatcher.batch(items, &device);
+        let batch: DigitsBatch<A> = DigitsBatcher.batch(items, &device);
         let loss = CrossEntropyLossConfig::new().init(&device);
         let loss = loss.forward(model.logits(batch.images), batch.targets);
         let gradients = GradientsParams::from_grads(loss.backward(), &model);
@@ -90,16 +86,16 @@ where
 }
 
 /// The same through one virtual node.
-fn through_one_node<M, O>(weights: &[u8], mut optim: O, batch: usize) -> Vec<WeightsHash>
+fn through_one_node<V, M, O>(weights: &[u8], mut optim: O, batch: usize) -> Vec<WeightsHash>
 where
-    M: AutodiffModule<Virtual> + Classifier<Virtual>,
-    M::InnerModule: Send,
-    O: Optimizer<M, Virtual>,
+    V: VirtualAutodiff,
+    M: AutodiffModule<V> + Classifier<V>,
+    O: Optimizer<M, V>,
 {
     let mut model = load(M::init(&Default::default()), weights);
-    let mut session = VirtualNodes::new(1).start(&mut model).unwrap();
+    let mut session = VirtualNodes::new(1).start::<V, M>(&mut model).unwrap();
     let steps = batches(batch).into_iter().map(|items| {
-        let loss = |model: &M, micro: DigitsBatch<Virtual>| {
+        let loss = |model: &M, micro: DigitsBatch<V>| {
             cross_entropy_sum(model.logits(micro.images), micro.targets)
         };
         let out = session
@@ -111,22 +107,24 @@ where
     steps.collect()
 }
 
-fn assert_equal<P, V>(batch: usize)
+/// `P` is a model of the plain backend `A`, `M` the same model of the virtual backend `V`.
+fn assert_equal<A, V, P, M>(batch: usize)
 where
-    P: AutodiffModule<Plain> + Classifier<Plain>,
-    V: AutodiffModule<Virtual> + Classifier<Virtual>,
-    V::InnerModule: Send,
+    A: AutodiffBackend,
+    V: VirtualAutodiff,
+    P: AutodiffModule<A> + Classifier<A>,
+    M: AutodiffModule<V> + Classifier<V>,
 {
     let weights = save(&P::init(&Default::default()));
     let momentum = || SgdConfig::new().with_momentum(Some(MomentumConfig::new()));
-    let sgd = plain::<P, _>(&weights, momentum().init(), batch);
+    let sgd = plain::<A, P, _>(&weights, momentum().init(), batch);
     assert_eq!(
-        through_one_node::<V, _>(&weights, momentum().init(), batch),
+        through_one_node::<V, M, _>(&weights, momentum().init(), batch),
         sgd
     );
-    let adam = plain::<P, _>(&weights, AdamConfig::new().init(), batch);
+    let adam = plain::<A, P, _>(&weights, AdamConfig::new().init(), batch);
     assert_eq!(
-        through_one_node::<V, _>(&weights, AdamConfig::new().init(), batch),
+        through_one_node::<V, M, _>(&weights, AdamConfig::new().init(), batch),
         adam
     );
     // Five steps that all moved the model.
@@ -134,22 +132,54 @@ where
     assert!(sgd.windows(2).all(|two| two[0] != two[1]) && sgd[0] != adam[0]);
 }
 
-#[test]
-fn case_17_mlp_is_that_of_a_plain_loop_at_batch_8() {
-    assert_equal::<DigitsMlp<Plain>, DigitsMlp<Virtual>>(8);
+/// The tests on one backend, plain and virtual.
+macro_rules! on {
+    ($plain:ty, $on:ty $(, #[$attribute:meta])?) => {
+        use super::*;
+
+        type Plain = burn::backend::Autodiff<$plain>;
+        type Virtual = $on;
+
+        #[test]
+        $(#[$attribute])?
+        fn case_17_mlp_is_that_of_a_plain_loop_at_batch_8() {
+            assert_equal::<Plain, Virtual, DigitsMlp<_>, DigitsMlp<_>>(8);
+        }
+
+        #[test]
+        $(#[$attribute])?
+        fn case_17_mlp_is_that_of_a_plain_loop_at_batch_64() {
+            assert_equal::<Plain, Virtual, DigitsMlp<_>, DigitsMlp<_>>(64);
+        }
+
+        #[test]
+        $(#[$attribute])?
+        fn case_17_cnn_is_that_of_a_plain_loop_at_batch_8() {
+            assert_equal::<Plain, Virtual, DigitsCnn<_>, DigitsCnn<_>>(8);
+        }
+
+        #[test]
+        $(#[$attribute])?
+        fn case_17_cnn_is_that_of_a_plain_loop_at_batch_64() {
+            assert_equal::<Plain, Virtual, DigitsCnn<_>, DigitsCnn<_>>(64);
+        }
+    };
 }
 
-#[test]
-fn case_17_mlp_is_that_of_a_plain_loop_at_batch_64() {
-    assert_equal::<DigitsMlp<Plain>, DigitsMlp<Virtual>>(64);
+mod flex {
+    on!(burn_flex::Flex, crate::common::OnFlex);
 }
 
-#[test]
-fn case_17_cnn_is_that_of_a_plain_loop_at_batch_8() {
-    assert_equal::<DigitsCnn<Plain>, DigitsCnn<Virtual>>(8);
+#[cfg(feature = "wgpu")]
+mod wgpu {
+    on!(burn_virtual::backend::Wgpu, crate::common::OnWgpu);
 }
 
-#[test]
-fn case_17_cnn_is_that_of_a_plain_loop_at_batch_64() {
-    assert_equal::<DigitsCnn<Plain>, DigitsCnn<Virtual>>(64);
+#[cfg(feature = "cuda")]
+mod cuda {
+    on!(
+        burn_virtual::backend::Cuda,
+        crate::common::OnCuda,
+        #[ignore = "needs an NVIDIA GPU"]
+    );
 }

@@ -3,15 +3,15 @@
 use burn::backend::Autodiff;
 use burn::data::dataloader::batcher::Batcher;
 use burn::nn::loss::CrossEntropyLossConfig;
-use burn::optim::{AdamConfig, Optimizer};
+use burn::optim::{AdamConfig, GradientsParams, Optimizer};
 use burn::tensor::Tensor;
 use burn::tensor::backend::AutodiffBackend;
-use burn_flex::{Flex, FlexDevice};
+use burn_flex::Flex;
 use burn_virtual::backend::VirtualBackend;
 use burn_virtual::models::{
     Digit, Digits, DigitsBatch, DigitsBatcher, DigitsCnn, DigitsCnnConfig, DigitsError,
 };
-use burn_virtual::nodes::{TrainError, VirtualNodes, cross_entropy_sum};
+use burn_virtual::nodes::{TrainError, VirtualAutodiff, VirtualNodes, cross_entropy_sum};
 
 /// What virtual nodes train on.
 pub(crate) type Virtual = Autodiff<VirtualBackend<Flex>>;
@@ -42,6 +42,20 @@ pub(crate) fn mean_loss<B: AutodiffBackend>(
     loss.forward(model.forward(batch.images), batch.targets)
 }
 
+/// A training step by hand, on the whole batch, without a session. Each call is one step.
+pub(crate) fn by_hand<B: AutodiffBackend>(items: &[Digit], device: &B::Device) -> impl FnMut() {
+    let mut optim = AdamConfig::new().init();
+    let mut trained = Some(model::<B>(device));
+    move || {
+        trained = trained.take().map(|model| {
+            let gradients = mean_loss(&model, items, device).backward();
+            let gradients = GradientsParams::from_grads(gradients, &model);
+            optim.step(LEARNING_RATE, model, gradients)
+        });
+        finish::<B>(device);
+    }
+}
+
 /// A training step through a session of `count` virtual nodes on one device. Each call is one step.
 ///
 /// # Errors
@@ -49,13 +63,16 @@ pub(crate) fn mean_loss<B: AutodiffBackend>(
 ///
 /// # Panics
 /// Where a step fails: there is nothing to measure then.
-pub(crate) fn on_virtual_nodes(count: usize, items: &[Digit]) -> Result<impl FnMut(), TrainError> {
-    let device = FlexDevice;
+pub(crate) fn on_virtual_nodes<B: VirtualAutodiff>(
+    count: usize,
+    items: &[Digit],
+    device: &B::Device,
+) -> Result<impl FnMut(), TrainError> {
     let mut optim = AdamConfig::new().init();
-    let mut model = model::<Virtual>(&device);
+    let mut model = model::<B>(device);
     let mut nodes = VirtualNodes::new(count)
         .seed(SEED)
-        .devices([device])
+        .devices([device.clone()])
         .start(&mut model)?;
     let mut trained = Some(model);
     Ok(move || {
@@ -64,7 +81,7 @@ pub(crate) fn on_virtual_nodes(count: usize, items: &[Digit]) -> Result<impl FnM
                 &model,
                 items,
                 &DigitsBatcher,
-                |model: &DigitsCnn<Virtual>, micro: DigitsBatch<Virtual>| {
+                |model: &DigitsCnn<B>, micro: DigitsBatch<B>| {
                     cross_entropy_sum(model.forward(micro.images), micro.targets)
                 },
             );
@@ -73,5 +90,13 @@ pub(crate) fn on_virtual_nodes(count: usize, items: &[Digit]) -> Result<impl FnM
                 Err(error) => panic!("{error}"),
             }
         });
+        finish::<B>(device);
     })
+}
+
+/// Waits until the device has done what it was given: a GPU works behind the host's back.
+fn finish<B: AutodiffBackend>(device: &B::Device) {
+    if let Err(error) = B::sync(device) {
+        panic!("{error}");
+    }
 }

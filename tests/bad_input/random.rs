@@ -30,7 +30,7 @@ fn random_operation_outside_a_node_is_refused() {
             .backward(model, &samples(9, 8), &SampleBatcher, loss)
             .unwrap_err();
         Some(node_error(&error, |source| {
-            matches!(source, NodeError::Stream(_))
+            matches!(source, NodeError::Fault(_))
         }))
     };
     assert_failure_leaves_no_trace(bad, |shares| {

@@ -10,7 +10,7 @@ use burn_virtual::backend::Virtual;
 use burn_virtual::models::Epoch;
 use burn_virtual::nodes::{VirtualAutodiff, WeightsHash};
 
-use crate::common::{OnFlex, OnNdArray, bits, hash, on_both, samples, weighted_loss};
+use crate::common::{OnFlex, OnNdArray, bits, hash, on_all, samples, weighted_loss};
 use crate::loops::{Held, Loop, Plain, Report, State};
 use crate::masks::{self, Seen};
 
@@ -71,9 +71,12 @@ fn beside_a_thief<B: VirtualAutodiff, T>(work: impl FnOnce() -> T) -> T {
     })
 }
 
-on_both! {
+on_all! {
     case_28_seed_decides_all_draws
-    case_28_draws_are_equal_while_another_thread_seeds_and_draws
+    case_28_draws_are_equal_while_another_thread_seeds_and_draws;
+    case_28_losses_are_equal_when_two_loops_have_one_seed
+    case_28_losses_are_equal_when_two_trainers_have_one_seed
+    case_28_trainers_get_the_bits_they_get_alone_when_their_seeds_differ
 }
 
 fn case_28_seed_decides_all_draws<B: VirtualAutodiff>() {
@@ -99,12 +102,15 @@ fn case_28_draws_are_equal_while_another_thread_seeds_and_draws<B: VirtualAutodi
 }
 
 #[test]
-fn case_28_draws_are_equal_on_both_backends() {
-    assert_eq!(draw_all::<OnFlex>(42), draw_all::<OnNdArray>(42));
+fn case_28_draws_are_equal_on_all_backends() {
+    let expected = draw_all::<OnFlex>(42);
+    assert_eq!(draw_all::<OnNdArray>(42), expected);
+    #[cfg(feature = "wgpu")]
+    assert_eq!(draw_all::<crate::common::OnWgpu>(42), expected);
 }
 
 /// Ten steps: what each reported, and what came of them.
-fn train<L: Loop<OnFlex>>(seed: u64, shares: &[usize]) -> (Vec<Report>, State) {
+fn train<B: VirtualAutodiff, L: Loop<B>>(seed: u64, shares: &[usize]) -> (Vec<Report>, State) {
     let mut job = L::begin(seed, shares);
     let steps = (0..10).map(|step| job.step(&samples(step, 9), weighted_loss));
     let reports = steps.collect();
@@ -112,47 +118,44 @@ fn train<L: Loop<OnFlex>>(seed: u64, shares: &[usize]) -> (Vec<Report>, State) {
 }
 
 /// Two jobs at once, each in a thread of its own.
-fn train_both<L: Loop<OnFlex>>(jobs: [(u64, &[usize]); 2]) -> [(Vec<Report>, State); 2] {
+fn train_both<B: VirtualAutodiff, L: Loop<B>>(
+    jobs: [(u64, &[usize]); 2],
+) -> [(Vec<Report>, State); 2] {
     let both_started = Barrier::new(2);
     thread::scope(|scope| {
         let threads = jobs.map(|(seed, shares)| {
             let both_started = &both_started;
             scope.spawn(move || {
                 both_started.wait();
-                train::<L>(seed, shares)
+                train::<B, L>(seed, shares)
             })
         });
         threads.map(|thread| thread.join().unwrap())
     })
 }
 
-fn assert_one_seed_gives_equal_losses<L: Loop<OnFlex>>() {
-    let alone = train::<L>(42, &[4]);
+fn assert_one_seed_gives_equal_losses<B: VirtualAutodiff, L: Loop<B>>() {
+    let alone = train::<B, L>(42, &[4]);
     let losses: Vec<u64> = alone.0.iter().map(|report| report.loss).collect();
     assert!(losses.windows(2).all(|two| two[0] != two[1]), "{losses:?}");
     let [first, second] =
-        beside_a_thief::<OnFlex, _>(|| train_both::<L>([(42, &[2, 2]), (42, &[4])]));
+        beside_a_thief::<B, _>(|| train_both::<B, L>([(42, &[2, 2]), (42, &[4])]));
     assert!(first == alone && second == alone);
 }
 
-#[test]
-fn case_28_losses_are_equal_when_two_loops_have_one_seed() {
-    assert_one_seed_gives_equal_losses::<Plain<OnFlex>>();
+fn case_28_losses_are_equal_when_two_loops_have_one_seed<B: VirtualAutodiff>() {
+    assert_one_seed_gives_equal_losses::<B, Plain<B>>();
 }
 
-#[test]
-fn case_28_losses_are_equal_when_two_trainers_have_one_seed() {
-    assert_one_seed_gives_equal_losses::<Held<OnFlex>>();
+fn case_28_losses_are_equal_when_two_trainers_have_one_seed<B: VirtualAutodiff>() {
+    assert_one_seed_gives_equal_losses::<B, Held<B>>();
 }
 
-#[test]
-fn case_28_trainers_get_the_bits_they_get_alone_when_their_seeds_differ() {
-    let alone = [
-        train::<Held<OnFlex>>(1, &[4]),
-        train::<Held<OnFlex>>(2, &[4]),
-    ];
+fn case_28_trainers_get_the_bits_they_get_alone_when_their_seeds_differ<B: VirtualAutodiff>() {
+    let train = train::<B, Held<B>>;
+    let alone = [train(1, &[4]), train(2, &[4])];
     assert!(alone[0].0 != alone[1].0 && alone[0].1 != alone[1].1);
     let together =
-        beside_a_thief::<OnFlex, _>(|| train_both::<Held<OnFlex>>([(1, &[1, 3]), (2, &[2, 2])]));
+        beside_a_thief::<B, _>(|| train_both::<B, Held<B>>([(1, &[1, 3]), (2, &[2, 2])]));
     assert!(together == alone);
 }

@@ -21,27 +21,53 @@ use burn::tensor::backend::Backend;
 use burn::tensor::{ElementConversion, Int, Tensor, TensorData};
 use burn_flex::Flex;
 use burn_ndarray::NdArray;
+#[cfg(feature = "cuda")]
+use burn_virtual::backend::Cuda;
+#[cfg(all(feature = "wgpu", feature = "fusion"))]
+use burn_virtual::backend::FusedWgpu;
 use burn_virtual::backend::VirtualBackend;
+#[cfg(feature = "wgpu")]
+use burn_virtual::backend::Wgpu;
 use burn_virtual::nodes::{
     LossSum, Session, StepOutput, TrainError, VirtualAutodiff, VirtualNodes, WeightsHash,
 };
 
 pub(crate) type OnFlex = Autodiff<VirtualBackend<Flex>>;
 pub(crate) type OnNdArray = Autodiff<VirtualBackend<NdArray>>;
+#[cfg(feature = "wgpu")]
+pub(crate) type OnWgpu = Autodiff<VirtualBackend<Wgpu>>;
+#[cfg(feature = "cuda")]
+pub(crate) type OnCuda = Autodiff<VirtualBackend<Cuda>>;
+#[cfg(all(feature = "wgpu", feature = "fusion"))]
+pub(crate) type OnFusedWgpu = Autodiff<VirtualBackend<FusedWgpu>>;
 
 /// Four virtual nodes on one to four devices: how many each device runs.
 pub(crate) const MAPPINGS: [&[usize]; 5] = [&[4], &[2, 2], &[1, 1, 1, 1], &[3, 1], &[1, 2, 1]];
 
-/// The same test on both backends.
+/// The same test on both CPU backends.
 #[allow(unused_macros, reason = "each test file uses a part")]
 macro_rules! on_both {
     ($($name:ident)*) => {
+        $crate::common::on_all! { @flex $($name)* }
+        $crate::common::on_all! { @ndarray $($name)* }
+    };
+}
+#[allow(unused_imports, reason = "each test file uses a part")]
+pub(crate) use on_both;
+
+/// The same test on every backend of the build. What stands after a semicolon holds only where bits
+/// repeat: not on ndarray.
+#[allow(unused_macros, reason = "each test file uses a part")]
+macro_rules! on_all {
+    (@flex $($name:ident)*) => {
         mod flex {
             $(#[test]
             fn $name() {
                 super::$name::<crate::common::OnFlex>();
             })*
         }
+    };
+    (@ndarray $($name:ident)*) => {
         mod ndarray {
             $(#[test]
             fn $name() {
@@ -49,9 +75,39 @@ macro_rules! on_both {
             })*
         }
     };
+    ($($name:ident)* $(; $($repeating:ident)*)?) => {
+        $crate::common::on_all! { @flex $($name)* $($($repeating)*)? }
+        $crate::common::on_all! { @ndarray $($name)* }
+        $crate::common::on_gpus! { $($name)* $($($repeating)*)? }
+    };
 }
 #[allow(unused_imports, reason = "each test file uses a part")]
-pub(crate) use on_both;
+pub(crate) use on_all;
+
+/// The same test on every GPU backend of the build. Those of CUDA run where they are asked for:
+/// `cargo test ... cuda -- --ignored`.
+#[allow(unused_macros, reason = "each test file uses a part")]
+macro_rules! on_gpus {
+    ($($name:ident)*) => {
+        #[cfg(feature = "wgpu")]
+        mod wgpu {
+            $(#[test]
+            fn $name() {
+                super::$name::<crate::common::OnWgpu>();
+            })*
+        }
+        #[cfg(feature = "cuda")]
+        mod cuda {
+            $(#[test]
+            #[ignore = "needs an NVIDIA GPU"]
+            fn $name() {
+                super::$name::<crate::common::OnCuda>();
+            })*
+        }
+    };
+}
+#[allow(unused_imports, reason = "each test file uses a part")]
+pub(crate) use on_gpus;
 
 pub(crate) fn devices<B: Backend>(count: usize) -> Vec<B::Device> {
     vec![B::Device::default(); count]

@@ -51,10 +51,10 @@ pub enum Scope {
     },
 }
 
-/// Random numbers that would depend on the placement.
+/// What an operation did inside a job that breaks its promise of equal bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum StreamFault {
+pub enum Fault {
     /// A random operation ran inside a step, but outside any virtual node.
     #[error(
         "a random operation ran inside step {step} but outside any virtual node: its values would depend on the placement"
@@ -66,15 +66,30 @@ pub enum StreamFault {
     /// `Backend::seed` was called inside a job: every virtual node would draw the same numbers.
     #[error("the backend was seeded inside a job, which draws from its own seed")]
     Seed,
+    /// An operation whose threads add into the same place, in the order in which they happen to come.
+    #[error(
+        "operation `{operation}` of this backend doesn't repeat its bits: results would change from run to run; `allow_drift` accepts that"
+    )]
+    Unrepeatable {
+        /// The method of Burn's backend.
+        operation: &'static str,
+    },
 }
 
 pub(crate) struct Context {
     scope: Cell<Option<Scope>>,
     draws: Cell<u64>,
-    fault: Cell<Option<StreamFault>>,
+    fault: Cell<Option<Fault>>,
     pub(crate) meter: RefCell<Option<Meter>>,
     #[cfg(feature = "overlap")]
     pub(crate) hook: RefCell<Option<Box<dyn crate::hook::GradientHook>>>,
+}
+
+impl Context {
+    /// Whether this thread runs part of a job.
+    fn in_job(&self) -> bool {
+        !matches!(self.scope.get(), None | Some(Scope::Seeded { .. }))
+    }
 }
 
 thread_local! {
@@ -130,20 +145,29 @@ pub fn enter(scope: Scope) -> Entered {
     })
 }
 
-/// Takes the fault that a random operation or a seed left behind on this thread, if one did.
-pub fn take_stream_fault() -> Option<StreamFault> {
+/// Takes the fault that an operation left behind on this thread, if one did.
+pub fn take_fault() -> Option<Fault> {
     CONTEXT.with(|context| context.fault.take())
 }
 
 /// Seeds this thread until the next seed or scope. Inside a job that is a fault, and nothing else.
 pub(crate) fn seed(seed: u64) {
     CONTEXT.with(|context| {
-        if !matches!(context.scope.get(), None | Some(Scope::Seeded { .. })) {
-            context.fault.set(Some(StreamFault::Seed));
+        if context.in_job() {
+            context.fault.set(Some(Fault::Seed));
             return;
         }
         context.scope.set(Some(Scope::Seeded { seed }));
         context.draws.set(0);
+    });
+}
+
+/// Notes that an operation ran which doesn't repeat its bits. Outside a job nothing is promised.
+pub(crate) fn unrepeatable(operation: &'static str) {
+    CONTEXT.with(|context| {
+        if context.in_job() && context.fault.get().is_none() {
+            context.fault.set(Some(Fault::Unrepeatable { operation }));
+        }
     });
 }
 
@@ -152,7 +176,7 @@ pub(crate) fn next_draw() -> Option<(Scope, u64)> {
     CONTEXT.with(|context| {
         let scope = context.scope.get()?;
         if let Scope::Step { step } = scope {
-            context.fault.set(Some(StreamFault::Draw { step }));
+            context.fault.set(Some(Fault::Draw { step }));
             return None;
         }
         let draw = context.draws.get();

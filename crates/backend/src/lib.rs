@@ -6,6 +6,9 @@
 mod backend;
 mod context;
 mod convert;
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+mod gpu;
+mod hardware;
 #[cfg(feature = "overlap")]
 mod hook;
 mod meter;
@@ -16,7 +19,10 @@ mod reduce;
 mod tensor;
 
 pub use backend::{Virtual, VirtualBackend};
-pub use context::{Entered, Scope, StreamFault, enter, take_stream_fault};
+pub use context::{Entered, Fault, Scope, enter, take_fault};
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+pub use gpu::*;
+pub use hardware::autotunes;
 #[cfg(feature = "overlap")]
 pub use hook::{GradientHook, Hooked, hook};
 pub use meter::{Listening, Meter};

@@ -2,13 +2,15 @@
 //!
 //! Flex adds 4,194,304 or more elements in parallel, in an order that rayon's scheduling decides,
 //! and adds a transposed view in buffer order. GPU backends add the sums of their workgroups with
-//! atomics, in the order in which they finish; and where one dimension is very long, the reduction
-//! of cubecl 0.10 along it gives wrong values (on software Vulkan from 2^18 elements on: -381 for
-//! 186). Here a tensor is first made contiguous, then summed in pieces that each backend adds in one
-//! order, and these sums are added in order.
+//! atomics, in the order in which they finish. And Mesa's software Vulkan ends every loop of a shader
+//! after 65,535 rounds, all its loops together, without a word: a sum along a longer dimension lacks
+//! the rest. Here a tensor is first made contiguous, then summed in pieces that each backend adds in
+//! one order, and these sums are added in order.
 
 use burn_backend::tensor::FloatTensor;
 use burn_backend::{Backend, DType, FloatDType, Shape, Slice, TensorMetadata};
+
+use crate::hardware::is_cpu;
 
 /// Elements that a CPU backend adds as one sum.
 const CHUNK: usize = 1 << 20;
@@ -16,8 +18,9 @@ const CHUNK: usize = 1 << 20;
 /// Elements that a GPU backend adds as one row.
 const ROW: usize = 1 << 10;
 
-/// The longest dimension that is left to the reduction of a GPU backend.
-const LONGEST: usize = 1 << 16;
+/// The longest dimension that is left to the reduction of a GPU backend: a round of a loop for each
+/// element, and a few for the dimensions.
+const LONGEST: usize = 1 << 15;
 
 pub(crate) fn sum<B: Backend>(tensor: FloatTensor<B>) -> FloatTensor<B> {
     let flat = flatten::<B>(tensor);
@@ -77,13 +80,6 @@ fn sum_of_pieces<B: Backend>(tensor: &FloatTensor<B>, dim: usize) -> FloatTensor
 /// Whether the backend's own sum of this tensor has one order.
 fn adds_in_order<B: Backend>(flat: &FloatTensor<B>) -> bool {
     is_cpu::<B>() && flat.shape().num_elements() <= CHUNK
-}
-
-/// Whether the backend computes on the CPU, without atomics. By the name of its type, as its own name
-/// takes an allocation, and on a GPU a client, for every sum.
-fn is_cpu<B: Backend>() -> bool {
-    let name = core::any::type_name::<B>();
-    name.contains("burn_flex::") || name.contains("burn_ndarray::")
 }
 
 /// Half precision is summed in f32: a total of that many halves would overflow or lose them.

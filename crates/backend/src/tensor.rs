@@ -35,6 +35,14 @@ impl<P: TensorMetadata> VirtualTensor<P> {
         &self.inner
     }
 
+    /// The claims of some tensors on live bytes, beside their own; none while no meter listens.
+    pub(crate) fn claims(tensors: &[Self]) -> Vec<Live> {
+        tensors
+            .iter()
+            .filter_map(|tensor| tensor.live.clone())
+            .collect()
+    }
+
     /// Gives up the tag, and with it the claim on live bytes.
     #[inline]
     pub(crate) fn into_inner(self) -> P {

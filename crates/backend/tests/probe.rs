@@ -10,7 +10,7 @@ use burn_backend::ops::FloatTensorOps;
 use burn_backend::{Backend, Distribution, FloatDType, TensorData};
 use burn_flex::Flex;
 use burn_ndarray::NdArray;
-use burn_virtual_backend::{Meter, Probe, Scope, VirtualBackend, enter, probe, take_stream_fault};
+use burn_virtual_backend::{Meter, Probe, Scope, VirtualBackend, enter, probe, take_fault};
 
 use common::{on_threads, read_float};
 
@@ -52,7 +52,7 @@ fn probe_is_equal_whatever_the_thread_was_seeded_with() {
     assert_eq!(of_flex(), unseeded);
     let _scope = enter(Scope::Step { step: 3 });
     assert_eq!(of_flex(), unseeded);
-    assert_eq!(take_stream_fault(), None);
+    assert_eq!(take_fault(), None);
 }
 
 #[test]
@@ -115,4 +115,41 @@ fn probe_leaves_nothing_alive() {
     of_flex();
     assert_eq!(meter.live(), 0);
     assert!(meter.peak() > 0);
+}
+
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+mod gpu {
+    use burn_virtual_backend::Virtual;
+
+    use super::*;
+
+    common::on_gpus! {
+        probe_is_equal_ten_times
+        probe_is_equal_on_threads_that_take_it_at_once
+        probe_of_the_decorated_backend_equals_that_of_the_backend
+    }
+
+    fn of<B: Backend>() -> Probe {
+        probe::<B>(&Default::default()).unwrap()
+    }
+
+    fn probe_is_equal_ten_times<V: Virtual>() {
+        let first = of::<V::Inner>();
+        assert_eq!([(); 10].map(|()| of::<V::Inner>()), [first; 10]);
+        assert_ne!(first, of_flex());
+    }
+
+    fn probe_is_equal_on_threads_that_take_it_at_once<V: Virtual>() {
+        let expected = of::<V::Inner>();
+        std::thread::scope(|scope| {
+            let threads = [(); 3].map(|()| scope.spawn(|| [(); 3].map(|()| of::<V::Inner>())));
+            for thread in threads {
+                assert_eq!(thread.join().unwrap(), [expected; 3]);
+            }
+        });
+    }
+
+    fn probe_of_the_decorated_backend_equals_that_of_the_backend<V: Virtual>() {
+        assert_eq!(of::<V>(), of::<V::Inner>());
+    }
 }

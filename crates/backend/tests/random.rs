@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use burn_backend::{Backend, Distribution, FloatDType, IntDType, Shape, TensorData, bf16, f16};
 use burn_flex::Flex;
 use burn_ndarray::NdArray;
-use burn_virtual_backend::{Scope, StreamFault, VirtualBackend, enter, take_stream_fault};
+use burn_virtual_backend::{Fault, Scope, VirtualBackend, enter, take_fault};
 
 use common::{read_float, read_int};
 
@@ -241,15 +241,15 @@ fn reseeding_repeats_the_draw_while_another_thread_seeds_and_draws() {
 
 #[test]
 fn draw_inside_a_step_outside_any_node_leaves_a_stray_draw() {
-    assert_eq!(take_stream_fault(), None);
+    assert_eq!(take_fault(), None);
     let scope = enter(Scope::Step { step: 9 });
     let values = uniform();
     assert_eq!(values.len(), 8);
     drop(scope);
-    let stray = take_stream_fault();
-    assert_eq!(stray, Some(StreamFault::Draw { step: 9 }));
+    let stray = take_fault();
+    assert_eq!(stray, Some(Fault::Draw { step: 9 }));
     assert!(stray.unwrap().to_string().contains("step 9"));
-    assert_eq!(take_stream_fault(), None);
+    assert_eq!(take_fault(), None);
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn integer_draw_inside_a_step_leaves_a_stray_draw() {
     in_scope(Scope::Step { step: 4 }, || {
         draw_int::<V>([2], Distribution::Uniform(0.0, 5.0), IntDType::I32)
     });
-    assert_eq!(take_stream_fault(), Some(StreamFault::Draw { step: 4 }));
+    assert_eq!(take_fault(), Some(Fault::Draw { step: 4 }));
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn seeding_inside_a_job_is_refused_and_changes_nothing() {
         V::seed(&Default::default(), 7);
         [first, uniform()]
     });
-    assert_eq!(take_stream_fault(), Some(StreamFault::Seed));
+    assert_eq!(take_fault(), Some(Fault::Seed));
     assert_eq!(seeded, straight);
 }
 
@@ -291,15 +291,15 @@ fn initial_values_differ_when_parameters_do() {
 fn draw_inside_a_node_inside_a_step_leaves_nothing() {
     let _step = enter(Scope::Step { step: 9 });
     in_scope(node(1, 9, 0), uniform);
-    assert_eq!(take_stream_fault(), None);
+    assert_eq!(take_fault(), None);
 }
 
 #[test]
 fn stray_draw_stays_on_its_thread() {
     in_scope(Scope::Step { step: 1 }, uniform);
-    let other = std::thread::spawn(take_stream_fault).join().unwrap();
+    let other = std::thread::spawn(take_fault).join().unwrap();
     assert_eq!(other, None);
-    assert_eq!(take_stream_fault(), Some(StreamFault::Draw { step: 1 }));
+    assert_eq!(take_fault(), Some(Fault::Draw { step: 1 }));
 }
 
 #[test]

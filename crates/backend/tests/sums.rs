@@ -196,3 +196,102 @@ fn half_precision_means_have_the_same_bits_on_any_threads() {
     assert!(means.iter().all(|mean| *mean == means[0]));
     assert!((f32::from_bits(means[0]) - 0.5).abs() < 0.01);
 }
+
+/// A GPU adds in pieces of its own: below, at and above the sizes where the way changes.
+#[cfg(any(feature = "wgpu", feature = "cuda"))]
+mod gpu {
+    use burn_backend::Backend;
+
+    use super::*;
+
+    common::on_gpus! {
+        sum_and_mean_are_right_and_repeat_their_bits
+        sum_and_mean_along_a_dimension_are_right_and_repeat_their_bits
+        sums_of_transposed_views_equal_those_of_contiguous_copies
+    }
+
+    const COUNTS: [usize; 7] = [0, 1, 1000, 1024, 21_000, 1 << 18, (1 << 20) + 7];
+    const TIMES: usize = 5;
+
+    /// What a reduction comes to, equal each time.
+    fn repeated<V: Backend>(reduce: impl Fn() -> FloatTensor<V>) -> Vec<f32> {
+        let run = || -> Vec<f32> { read_float::<V>(reduce()).iter().collect() };
+        let bits = |values: &[f32]| -> Vec<u32> { values.iter().map(|v| v.to_bits()).collect() };
+        let first = run();
+        for _ in 1..TIMES {
+            assert_eq!(bits(&run()), bits(&first));
+        }
+        first
+    }
+
+    /// Whether each sum is that of its numbers, and each mean it divided by `count`.
+    fn assert_reduced(sums: &[f32], means: &[f32], exact: &[f64], count: usize) {
+        assert_eq!((sums.len(), means.len()), (exact.len(), exact.len()));
+        let tolerance = 1e-6 + 1e-7 * count as f64;
+        for ((&sum, &mean), exact) in sums.iter().zip(means).zip(exact) {
+            assert!(
+                (f64::from(sum) - exact).abs() < tolerance,
+                "sum of {count}: {sum}, expected {exact}"
+            );
+            if count == 0 {
+                assert_eq!(sum.to_bits(), 0.0_f32.to_bits());
+                assert!(mean.is_nan(), "mean of nothing: {mean}");
+            } else {
+                let exact = exact / count as f64;
+                assert!(
+                    (f64::from(mean) - exact).abs() < tolerance / count as f64,
+                    "mean of {count}: {mean}, expected {exact}"
+                );
+            }
+        }
+    }
+
+    fn sum_and_mean_are_right_and_repeat_their_bits<V: Backend>() {
+        for count in COUNTS {
+            let exact = values(count).into_iter().map(f64::from).sum();
+            let tensor = floats::<V, 1>([count]);
+            let sum = repeated::<V>(|| V::float_sum(tensor.clone()));
+            let mean = repeated::<V>(|| V::float_mean(tensor.clone()));
+            assert_reduced(&sum, &mean, &[exact], count);
+        }
+    }
+
+    fn sum_and_mean_along_a_dimension_are_right_and_repeat_their_bits<V: Backend>() {
+        const OTHERS: usize = 3;
+        for count in COUNTS {
+            let values = values(OTHERS * count);
+            let exact = |first: usize, stride: usize| -> f64 {
+                let line = values.iter().skip(first).step_by(stride).take(count);
+                line.copied().map(f64::from).sum()
+            };
+            let along_rows = [0, 1, 2].map(|row| exact(row * count, 1));
+            let along_columns = [0, 1, 2].map(|column| exact(column, OTHERS));
+            let cases = [
+                ([count, OTHERS], 0, along_columns),
+                ([OTHERS, count], 1, along_rows),
+            ];
+            for (shape, dim, exact) in cases {
+                let tensor = floats::<V, 2>(shape);
+                let sums = repeated::<V>(|| V::float_sum_dim(tensor.clone(), dim));
+                let means = repeated::<V>(|| V::float_mean_dim(tensor.clone(), dim));
+                assert_reduced(&sums, &means, &exact, count);
+            }
+        }
+    }
+
+    fn sums_of_transposed_views_equal_those_of_contiguous_copies<V: Backend>() {
+        for (rows, columns) in [(3, 5), (70, 300), (1100, 1000)] {
+            let straight = floats::<V, 2>([rows, columns]);
+            let view = V::float_transpose(straight);
+            let copy = V::float_from_data(read_float::<V>(view.clone()), &Default::default());
+            for op in [V::float_sum, V::float_mean] {
+                let of_view = repeated::<V>(|| op(view.clone()));
+                assert_eq!(
+                    of_view,
+                    repeated::<V>(|| op(copy.clone())),
+                    "{rows} x {columns}"
+                );
+            }
+        }
+    }
+}

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use burn::module::ParamId;
-use burn_virtual_backend::{Probe, StreamFault};
+use burn_virtual_backend::{Fault, Probe};
 use burn_virtual_collective::CollectiveError;
 use burn_virtual_plan::PlanError;
 
@@ -145,6 +145,15 @@ pub enum TrainError {
         backend: String,
     },
 
+    /// A backend that chooses its kernels by timing them.
+    #[error(
+        "this build chooses the kernels of {backend} by timing them (feature `autotune`): bits would change from run to run; build without it, or accept that with `allow_drift`"
+    )]
+    Autotune {
+        /// The backend's name.
+        backend: String,
+    },
+
     /// A device failed outside any step.
     #[error("device {device}: {reason}")]
     Device {
@@ -252,15 +261,15 @@ pub enum NodeError {
         got: usize,
     },
 
-    /// Random numbers were drawn, or the backend seeded, where the result would depend on the
-    /// placement.
+    /// An operation broke the promise of equal bits: random numbers that would depend on the
+    /// placement, or one that the backend doesn't repeat.
     #[error(transparent)]
-    Stream(#[from] StreamFault),
+    Fault(#[from] Fault),
 
     /// Values could not be read back from the device.
-    #[error("reading `{what}` back: {reason}")]
+    #[error("reading {what} back: {reason}")]
     Read {
-        /// A module path, or the loss.
+        /// The values.
         what: String,
         /// What the device or the conversion reported.
         reason: String,

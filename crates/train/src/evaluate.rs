@@ -58,15 +58,17 @@ impl<B: VirtualAutodiff> Session<B> {
             seed: self.settings.seed,
             step: self.applied,
             batch,
+            allow_drift: self.settings.allow_drift,
         };
         let round = Round {
             step: self.applied,
             layout: &Layout::new([], N, 0),
             split: &split,
-            leaf: |(model, device): &mut (M::InnerModule, B::Device),
-                   node,
-                   samples,
-                   mut leaf: Partial| {
+            allow_drift: job.allow_drift,
+            begin: |(model, device): &mut (M::InnerModule, B::Device),
+                    node,
+                    samples,
+                    mut leaf: Partial| {
                 let run = |micro| score(model, micro);
                 let sums = job.run::<B::InnerBackend, _>(node, samples, device, run)?;
                 leaf.sums_mut().copy_from_slice(&sums);

@@ -16,6 +16,8 @@ pub(crate) struct ForwardJob<'a, S> {
     pub(crate) seed: u64,
     pub(crate) step: u64,
     pub(crate) batch: &'a S,
+    /// Whether operations may run that don't repeat their bits.
+    pub(crate) allow_drift: bool,
 }
 
 impl<S> ForwardJob<'_, S> {
@@ -80,7 +82,8 @@ where
         step: job.step,
         layout: &Layout::new([], 0, 0),
         split,
-        leaf: |rank: &mut ForwardRank<'a, B, M, R>, node, samples: Range<usize>, leaf: Partial| {
+        allow_drift: job.allow_drift,
+        begin: |rank: &mut ForwardRank<'a, B, M, R>, node, samples: Range<usize>, leaf: Partial| {
             let _listening = rank.memory.listen();
             rank.memory.start();
             let run = |micro| forward(rank.model, micro);

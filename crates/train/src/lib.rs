@@ -34,6 +34,7 @@
 
 mod batch;
 mod collect;
+mod download;
 mod error;
 mod evaluate;
 mod gradients;

@@ -2,7 +2,6 @@
 
 use burn::module::{AutodiffModule, Param};
 use burn::tensor::Tensor;
-use burn::tensor::backend::Backend;
 
 use crate::gradients::{self, Taken};
 use crate::memory::NodeMemory;
@@ -24,13 +23,13 @@ pub(crate) trait Pass<B: VirtualAutodiff, M, Micro>: Sync {
         replica: &M,
         micro: Micro,
         memory: &mut NodeMemory,
-    ) -> Result<Passed<Self::Gradients, Self::Output>, NodeError>;
+    ) -> Result<Passed<B, Self::Gradients, Self::Output>, NodeError>;
 }
 
 /// A pass that is over.
-pub(crate) struct Passed<G, O> {
-    /// The sum of the loss over the items of the micro-batch.
-    pub(crate) loss: f64,
+pub(crate) struct Passed<B: VirtualAutodiff, G, O> {
+    /// The sum of the loss over the items of the micro-batch: a single value, if the pass knows it.
+    pub(crate) loss: Option<Tensor<B::InnerBackend, 1>>,
     pub(crate) weight: f64,
     /// None where the weight is 0.
     pub(crate) gradients: Option<G>,
@@ -70,11 +69,11 @@ where
         replica: &M,
         micro: Micro,
         memory: &mut NodeMemory,
-    ) -> Result<Passed<Taken<B>, ()>, NodeError> {
+    ) -> Result<Passed<B, Taken<B>, ()>, NodeError> {
         let LossSum { sum, weight } = (self.0)(replica, micro).into_loss_sum()?;
         memory.after_forward();
         let counts = check_weight(weight)? > 0.0;
-        let loss = if counts { scalar(&sum)? } else { 0.0 };
+        let loss = counts.then(|| single(&sum)).transpose()?;
         Ok(Passed {
             loss,
             weight,
@@ -94,21 +93,13 @@ pub(crate) fn check_weight(weight: f64) -> Result<f64, NodeError> {
     }
 }
 
-fn scalar<B: Backend>(sum: &Tensor<B, 1>) -> Result<f64, NodeError> {
-    let read = |reason: String| NodeError::Read {
-        what: "the loss".to_owned(),
-        reason,
-    };
-    let data = sum
-        .clone()
-        .try_into_data()
-        .map_err(|error| read(error.to_string()))?;
-    let mut values = data.iter::<f64>();
-    match (values.next(), values.next()) {
-        (Some(value), None) => Ok(value),
-        _ => Err(read(format!(
-            "expected 1 value, got {}",
-            data.num_elements()
-        ))),
+/// The value of a loss, which must be one.
+fn single<B: VirtualAutodiff>(sum: &Tensor<B, 1>) -> Result<Tensor<B::InnerBackend, 1>, NodeError> {
+    match sum.dims() {
+        [1] => Ok(sum.clone().inner()),
+        [values] => Err(NodeError::Read {
+            what: "the loss".to_owned(),
+            reason: format!("expected 1 value, got {values}"),
+        }),
     }
 }

@@ -1,9 +1,10 @@
 //! Where virtual nodes go: what a session and a predictor agree on before they start.
 
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use burn::tensor::backend::Backend;
-use burn_virtual_backend::{Meter, Probe, Virtual, probe};
+use burn_virtual_backend::{Meter, Probe, Virtual, autotunes, probe};
 use burn_virtual_collective::Options;
 use burn_virtual_plan::{Placement, PlanError};
 
@@ -12,6 +13,9 @@ use crate::{TrainError, VirtualNodes};
 
 /// How the name of a backend begins that fuses kernels.
 const FUSION: &str = "fusion";
+
+/// How the name of a backend begins whose kernels may be chosen by timing them.
+const CUBECL: &str = "cubecl";
 
 /// The name of the backend that is known not to repeat its bits.
 const NDARRAY: &str = "ndarray";
@@ -45,8 +49,8 @@ pub(crate) fn options<D>(settings: &VirtualNodes<D>) -> Options {
 /// once.
 ///
 /// Where drift is not allowed, a device is refused that doesn't repeat its own bits: one that moves
-/// between two probes, and one whose backend fuses kernels, which decides at run time what is
-/// computed together. (`NdArray` is known not to, and says so: see the README.)
+/// between two probes, and one whose backend fuses kernels or chooses them by timing: both decide at
+/// run time what is computed. (`NdArray` is known not to, and says so: see the README.)
 pub(crate) fn same_probe<B: Virtual>(
     devices: &[B::Device],
     before: Option<Probe>,
@@ -78,13 +82,16 @@ pub(crate) fn same_probe<B: Virtual>(
     Ok(first.ok_or(PlanError::NoRanks)?)
 }
 
-/// Probes a device twice.
+/// Probes a device twice, if its backend may repeat its bits at all.
 fn steady_probe<B: Virtual>(device: &B::Device) -> Result<Probe, TrainError> {
-    let first = probed::<B>(device)?;
-    let backend = B::Inner::name(device);
+    let backend = asked(device, || B::Inner::name(device))?;
     if backend.starts_with(FUSION) {
         return Err(TrainError::Fusion { backend });
     }
+    if backend.starts_with(CUBECL) && autotunes() {
+        return Err(TrainError::Autotune { backend });
+    }
+    let first = probed::<B>(device)?;
     if backend == NDARRAY {
         return Ok(first);
     }
@@ -99,13 +106,17 @@ fn steady_probe<B: Virtual>(device: &B::Device) -> Result<Probe, TrainError> {
     }
 }
 
-/// Probes a device. A backend may panic where there is no such device, or no driver for it.
+/// Probes a device.
 fn probed<B: Virtual>(device: &B::Device) -> Result<Probe, TrainError> {
     // What the probe computes is not the job's memory.
     let meter = Meter::new();
     let _listening = meter.listen();
-    let probed = catch_unwind(AssertUnwindSafe(|| probe::<B::Inner>(device)));
-    probed
-        .map_err(|panic| TrainError::device(device, message(&*panic)))?
+    asked(device, || probe::<B::Inner>(device))?
         .map_err(|error| TrainError::device(device, error.to_string()))
+}
+
+/// Asks a device. A backend may panic where there is none, or no driver for it.
+fn asked<T>(device: &impl fmt::Debug, ask: impl FnOnce() -> T) -> Result<T, TrainError> {
+    catch_unwind(AssertUnwindSafe(ask))
+        .map_err(|panic| TrainError::device(device, message(&*panic)))
 }

@@ -206,6 +206,7 @@ impl<B: Virtual, M: Module<B>> Predictor<B, M> {
             seed: self.settings.seed,
             step: self.batches,
             batch,
+            allow_drift: self.settings.allow_drift,
         };
         let replicas = self.replicas.iter_mut().zip(&self.settings.devices);
         let ranks = replicas

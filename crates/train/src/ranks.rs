@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
-use burn_virtual_backend::{Scope, enter, take_stream_fault};
+use burn_virtual_backend::{Fault, Scope, enter, take_fault};
 use burn_virtual_collective::{CollectiveError, Group, Options, TransportError, memory};
 use burn_virtual_plan::{BatchSplit, Layout, Partial, Placement, Stack};
 
@@ -35,8 +35,30 @@ pub(crate) struct Round<'a, F> {
     pub(crate) step: u64,
     pub(crate) layout: &'a Layout,
     pub(crate) split: &'a BatchSplit,
-    /// Fills the leaf of a virtual node that has samples: `(state, node, samples, buffer)`.
-    pub(crate) leaf: F,
+    /// Whether operations may run that don't repeat their bits.
+    pub(crate) allow_drift: bool,
+    /// Begins with a virtual node that has samples: `(state, node, samples, buffer)`.
+    pub(crate) begin: F,
+}
+
+/// A virtual node that was begun.
+pub(crate) trait Begun<T> {
+    /// Whether there is nothing to wait for.
+    fn is_over(&self) -> bool;
+
+    /// Waits for its values; its leaf, filled.
+    fn finish(self, state: &mut T) -> Result<Partial, NodeError>;
+}
+
+/// One that is over as soon as it was begun.
+impl<T> Begun<T> for Partial {
+    fn is_over(&self) -> bool {
+        true
+    }
+
+    fn finish(self, _state: &mut T) -> Result<Partial, NodeError> {
+        Ok(self)
+    }
 }
 
 /// What a rank's turn came to.
@@ -66,14 +88,15 @@ impl Ranks {
     ///
     /// Rank 0 runs on the caller's thread, so a lone rank needs no other. After an error the group
     /// is closed; the next round gets a fresh one.
-    pub(crate) fn run<T, F>(
+    pub(crate) fn run<T, F, N>(
         &mut self,
         round: &Round<'_, F>,
         states: Vec<T>,
     ) -> Result<Vec<Turn<T>>, TrainError>
     where
         T: Send,
-        F: Fn(&mut T, usize, Range<usize>, Partial) -> Result<Partial, NodeError> + Sync,
+        F: Fn(&mut T, usize, Range<usize>, Partial) -> Result<N, NodeError> + Sync,
+        N: Begun<T>,
     {
         let placement = &self.placement;
         let turns: Vec<_> = thread::scope(|scope| {
@@ -155,7 +178,7 @@ fn lost(rank: usize, step: u64, reason: String) -> TrainError {
 }
 
 impl Member {
-    fn take_turn<T, F>(
+    fn take_turn<T, F, N>(
         &mut self,
         rank: usize,
         placement: &Placement,
@@ -163,7 +186,8 @@ impl Member {
         mut state: T,
     ) -> Result<Turn<T>, TrainError>
     where
-        F: Fn(&mut T, usize, Range<usize>, Partial) -> Result<Partial, NodeError>,
+        F: Fn(&mut T, usize, Range<usize>, Partial) -> Result<N, NodeError>,
+        N: Begun<T>,
     {
         let _scope = enter(Scope::Step { step: round.step });
         let turn = AssertUnwindSafe(|| self.try_turn(rank, placement, round, &mut state));
@@ -177,7 +201,7 @@ impl Member {
         })
     }
 
-    fn try_turn<T, F>(
+    fn try_turn<T, F, N>(
         &mut self,
         rank: usize,
         placement: &Placement,
@@ -185,7 +209,8 @@ impl Member {
         state: &mut T,
     ) -> Result<(Option<Partial>, usize), TrainError>
     where
-        F: Fn(&mut T, usize, Range<usize>, Partial) -> Result<Partial, NodeError>,
+        F: Fn(&mut T, usize, Range<usize>, Partial) -> Result<N, NodeError>,
+        N: Begun<T>,
     {
         let mut stack = self.take_stack(rank, placement, round.layout)?;
         run_nodes(rank, placement, round, state, &mut stack)?;
@@ -220,7 +245,9 @@ impl Member {
     }
 }
 
-fn run_nodes<T, F>(
+/// Runs the virtual nodes of a rank in order. While one computes on its device, the host adds up
+/// what the one before it came to: see [`Download`](crate::download::Download).
+fn run_nodes<T, F, N>(
     rank: usize,
     placement: &Placement,
     round: &Round<'_, F>,
@@ -228,29 +255,142 @@ fn run_nodes<T, F>(
     stack: &mut Stack,
 ) -> Result<(), TrainError>
 where
-    F: Fn(&mut T, usize, Range<usize>, Partial) -> Result<Partial, NodeError>,
+    F: Fn(&mut T, usize, Range<usize>, Partial) -> Result<N, NodeError>,
+    N: Begun<T>,
 {
-    let step = round.step;
-    for node in placement.range(rank) {
-        let samples = round.split.range(node);
-        if samples.is_empty() {
-            stack.push_leaf(node, None)?;
-            continue;
-        }
-        let buffer = stack.take_buffer();
-        let leaf = (round.leaf)(state, node, samples, buffer);
-        // Taken also from a node that failed, or a later one would be blamed.
-        let leaf = match take_stream_fault() {
-            Some(fault) if leaf.is_ok() => Err(fault.into()),
-            _ => leaf,
-        };
-        let leaf = leaf.map_err(|source| TrainError::Node {
+    let failed = |node| {
+        move |source| TrainError::Node {
             rank,
-            step,
+            step: round.step,
             node,
             source,
-        })?;
-        stack.push_leaf(node, Some(leaf))?;
+        }
+    };
+    let finish = |(node, begun): (usize, N), state: &mut T, stack: &mut Stack| {
+        let leaf = begun.finish(state).map_err(failed(node))?;
+        Ok::<_, TrainError>(stack.push_leaf(node, Some(leaf))?)
+    };
+    let mut waiting: Option<(usize, N)> = None;
+    for node in placement.range(rank) {
+        let samples = round.split.range(node);
+        let begun = (!samples.is_empty()).then(|| {
+            let buffer = stack.take_buffer();
+            begin(round, state, node, samples, buffer)
+        });
+        // Its error comes first: what a device notices late may end the next virtual node, too.
+        if let Some(before) = waiting.take() {
+            finish(before, state, stack)?;
+        }
+        match begun.transpose().map_err(failed(node))? {
+            None => stack.push_leaf(node, None)?,
+            // Kept waiting, it would take memory for nothing.
+            Some(begun) if begun.is_over() => finish((node, begun), state, stack)?,
+            Some(begun) => waiting = Some((node, begun)),
+        }
     }
-    Ok(())
+    waiting.map_or(Ok(()), |last| finish(last, state, stack))
+}
+
+fn begin<T, F, N>(
+    round: &Round<'_, F>,
+    state: &mut T,
+    node: usize,
+    samples: Range<usize>,
+    buffer: Partial,
+) -> Result<N, NodeError>
+where
+    F: Fn(&mut T, usize, Range<usize>, Partial) -> Result<N, NodeError>,
+{
+    let begun = (round.begin)(state, node, samples, buffer);
+    // Taken also from a node that failed, or a later one would be blamed.
+    match take_fault() {
+        Some(Fault::Unrepeatable { .. }) if round.allow_drift => begun,
+        Some(fault) if begun.is_ok() => Err(fault.into()),
+        _ => begun,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// A virtual node of a device that works behind the host's back.
+    struct Queued<'a> {
+        node: usize,
+        fails: bool,
+        log: &'a Mutex<Vec<String>>,
+    }
+
+    impl Begun<()> for Queued<'_> {
+        fn is_over(&self) -> bool {
+            false
+        }
+
+        fn finish(self, _state: &mut ()) -> Result<Partial, NodeError> {
+            note(self.log, "finish", self.node);
+            if self.fails {
+                return Err(NodeError::Panicked("late".to_owned()));
+            }
+            Ok(Partial::empty(&Layout::new([], 1, 0)))
+        }
+    }
+
+    fn note(log: &Mutex<Vec<String>>, what: &str, node: usize) {
+        log.lock().unwrap().push(format!("{what} {node}"));
+    }
+
+    /// A step of four virtual nodes, the third without samples, on one rank.
+    fn run(
+        begin: impl Fn(usize) -> Result<bool, NodeError> + Sync,
+    ) -> (Vec<String>, Option<TrainError>) {
+        let log = Mutex::new(Vec::new());
+        let round = Round {
+            step: 7,
+            layout: &Layout::new([], 1, 0),
+            split: &BatchSplit::new(2, 3).unwrap(),
+            allow_drift: false,
+            begin: |(): &mut (), node, _samples: Range<usize>, _buffer: Partial| {
+                note(&log, "begin", node);
+                let fails = begin(node)?;
+                Ok(Queued {
+                    node,
+                    fails,
+                    log: &log,
+                })
+            },
+        };
+        let placement = Placement::even(3, 1).unwrap();
+        let ran = Ranks::new(placement, Options::default()).run(&round, vec![()]);
+        let error = ran.err();
+        (log.into_inner().unwrap(), error)
+    }
+
+    #[test]
+    fn virtual_nodes_are_finished_behind_the_next_one() {
+        let (log, error) = run(|_| Ok(false));
+        assert!(error.is_none());
+        assert_eq!(log, ["begin 0", "begin 1", "finish 0", "finish 1"]);
+    }
+
+    #[test]
+    fn error_is_that_of_the_first_virtual_node_when_the_next_fails_as_well() {
+        let (log, error) = run(|node| match node {
+            0 => Ok(true),
+            _ => Err(NodeError::Panicked("early".to_owned())),
+        });
+        assert_eq!(log, ["begin 0", "begin 1", "finish 0"]);
+        assert!(
+            matches!(
+                error,
+                Some(TrainError::Node {
+                    node: 0,
+                    step: 7,
+                    ..
+                })
+            ),
+            "{error:?}"
+        );
+    }
 }

@@ -9,7 +9,7 @@ use burn::tensor::backend::Backend;
 use burn_virtual_backend::{Scope, enter};
 use burn_virtual_plan::{Partial, kernel};
 
-use crate::collect::{GradientCollector, StatisticCollector, StatisticMarker};
+use crate::collect::{Arriving, GradientCollector, Reading, StatisticCollector, StatisticMarker};
 use crate::inventory::{Frame, Inventory};
 use crate::memory::NodeMemory;
 use crate::pass::{Gradients, Pass, Passed};
@@ -58,16 +58,15 @@ impl<B: VirtualAutodiff, M: AutodiffModule<B>> Master<B, M> {
         }
     }
 
-    /// Runs one virtual node and fills its leaf; returns it with the output of the pass. `range` is
-    /// not empty.
-    pub(crate) fn run<S, P>(
+    /// Runs one virtual node, and asks its device for what its leaf is made of. `range` is not empty.
+    pub(crate) fn run<'a, S, P>(
         &self,
-        job: &StepJob<'_, S, P>,
+        job: &StepJob<'a, S, P>,
         node: usize,
         range: Range<usize>,
-        mut leaf: Partial,
+        leaf: Partial,
         memory: &mut NodeMemory,
-    ) -> Result<(Partial, Done<P::Output>), NodeError>
+    ) -> Result<Running<'a, P::Output>, NodeError>
     where
         S: SplitBatch<B>,
         P: Pass<B, M, S::Micro>,
@@ -77,20 +76,17 @@ impl<B: VirtualAutodiff, M: AutodiffModule<B>> Master<B, M> {
             step: job.step,
             node: node as u64,
         });
-        let done = guarded(|| self.passes(job, range, &mut leaf, memory))?;
-        if !job.frame.is_finite(&leaf) {
-            leaf.flags_mut().set(job.frame.not_finite(node));
-        }
-        Ok((leaf, done))
+        guarded(|| self.passes(job, node, range, leaf, memory))
     }
 
-    fn passes<S, P>(
+    fn passes<'a, S, P>(
         &self,
-        job: &StepJob<'_, S, P>,
+        job: &StepJob<'a, S, P>,
+        node: usize,
         range: Range<usize>,
-        leaf: &mut Partial,
+        mut leaf: Partial,
         memory: &mut NodeMemory,
-    ) -> Result<Done<P::Output>, NodeError>
+    ) -> Result<Running<'a, P::Output>, NodeError>
     where
         S: SplitBatch<B>,
         P: Pass<B, M, S::Micro>,
@@ -108,55 +104,85 @@ impl<B: VirtualAutodiff, M: AutodiffModule<B>> Master<B, M> {
         } = job.pass.run(&replica, micro, memory)?;
         memory.after_backward(job.frame.gradient_bytes());
         leaf.sums_mut()[Frame::SAMPLES] = samples as f64;
+        let mut reading = Reading::new();
         if let Some(gradients) = gradients {
-            leaf.sums_mut()[Frame::LOSS] = loss;
             leaf.sums_mut()[Frame::WEIGHT] = weight;
-            self.take_gradients(job, &replica, gradients, leaf)?;
-            if of_mean {
-                kernel::scale(leaf.values_mut(), weight);
-            }
+            loss.into_iter().for_each(|loss| reading.loss(loss));
+            take_gradients(job, &replica, gradients, &mut reading)?;
         }
-        self.take_statistics(job, &replica, samples, leaf)?;
-        Ok(Done { weight, output })
-    }
-
-    fn take_gradients<S, P, G: Gradients<B>>(
-        &self,
-        job: &StepJob<'_, S, P>,
-        replica: &M,
-        gradients: G,
-        leaf: &mut Partial,
-    ) -> Result<(), NodeError> {
-        let mut collector = GradientCollector {
-            inventory: job.inventory,
-            frame: job.frame,
-            require_all: job.require_all_gradients,
-            gradients,
-            leaf,
-        };
-        walk::look(replica, &mut collector)?;
-        Ok(())
-    }
-
-    fn take_statistics<S, P>(
-        &self,
-        job: &StepJob<'_, S, P>,
-        replica: &M,
-        samples: usize,
-        leaf: &mut Partial,
-    ) -> Result<(), NodeError> {
-        if !job.frame.has_statistics() {
-            return Ok(());
+        if job.frame.has_statistics() {
+            // `valid` folds what the forward pass left pending in the replica's own statistics.
+            let Ok(_) = walk::look(
+                &replica.valid(),
+                &mut StatisticCollector {
+                    frame: job.frame,
+                    leaf: &mut leaf,
+                    reading: &mut reading,
+                },
+            );
         }
-        let mut collector = StatisticCollector {
-            inventory: job.inventory,
+        Ok(Running {
             frame: job.frame,
+            node,
             samples,
+            // The tree adds sums.
+            scale: of_mean.then_some(weight),
             leaf,
-        };
-        // `valid` folds what the forward pass left pending in the replica's own statistics.
-        walk::look(&replica.valid(), &mut collector)?;
-        Ok(())
+            arriving: reading.start(),
+            done: Done { weight, output },
+        })
+    }
+}
+
+fn take_gradients<B, M, S, P, G>(
+    job: &StepJob<'_, S, P>,
+    replica: &M,
+    gradients: G,
+    reading: &mut Reading<B::InnerBackend>,
+) -> Result<(), NodeError>
+where
+    B: VirtualAutodiff,
+    M: AutodiffModule<B>,
+    G: Gradients<B>,
+{
+    let mut collector = GradientCollector::<B, G> {
+        inventory: job.inventory,
+        frame: job.frame,
+        require_all: job.require_all_gradients,
+        gradients,
+        reading,
+    };
+    walk::look(replica, &mut collector)?;
+    Ok(())
+}
+
+/// A virtual node whose work was handed over to its device.
+pub(crate) struct Running<'a, O> {
+    frame: &'a Frame,
+    node: usize,
+    samples: usize,
+    scale: Option<f64>,
+    leaf: Partial,
+    arriving: Arriving,
+    done: Done<O>,
+}
+
+impl<O> Running<'_, O> {
+    /// Whether there is nothing to wait for.
+    pub(crate) fn is_over(&self) -> bool {
+        self.arriving.is_here()
+    }
+
+    /// Waits for its values and puts them into its leaf; returns it with the output of the pass.
+    pub(crate) fn finish(mut self) -> Result<(Partial, Done<O>), NodeError> {
+        guarded(|| self.arriving.fill(&mut self.leaf, self.samples))?;
+        if let Some(weight) = self.scale {
+            kernel::scale(self.leaf.values_mut(), weight);
+        }
+        if !self.frame.is_finite(&self.leaf) {
+            self.leaf.flags_mut().set(self.frame.not_finite(self.node));
+        }
+        Ok((self.leaf, self.done))
     }
 }
 

@@ -15,11 +15,12 @@ use crate::memory::NodeMemory;
 use crate::names::assign_ids;
 use crate::pass::{LossPass, Pass};
 use crate::placing::{options, placement, same_probe};
-use crate::ranks::{Ranks, Round, Turn};
-use crate::replica::{Done, Master, StepJob};
+use crate::ranks::{Begun, Ranks, Round, Turn};
+use crate::replica::{Done, Master, Running, StepJob};
 use crate::root::Root;
 use crate::{
-    IntoLossSum, RankMemory, Skipped, SplitBatch, TrainError, VirtualAutodiff, VirtualNodes,
+    IntoLossSum, NodeError, RankMemory, Skipped, SplitBatch, TrainError, VirtualAutodiff,
+    VirtualNodes,
 };
 
 /// What a step came to. Bit-identical for every placement.
@@ -35,8 +36,9 @@ pub struct StepOutput {
     pub weight: f64,
     /// The Euclidean norm of all gradients together, before clipping.
     pub norm: f64,
-    /// Per virtual node, the seconds of its forward and backward; 0 for one without samples. The
-    /// only figures here that are not the same everywhere.
+    /// Per virtual node, the seconds that the host spent on its forward and backward, and waiting for
+    /// its values; 0 for one without samples. A GPU works behind the host's back, so there only
+    /// their sum tells how long the step took. The only figures here that are not the same everywhere.
     pub seconds: Vec<f64>,
     /// Why nothing is to be applied, if so.
     pub skipped: Option<Skipped>,
@@ -48,6 +50,27 @@ struct RankState<M, O> {
     memory: NodeMemory,
     /// Virtual nodes that ran, how long each took, and what it came to.
     done: Vec<(usize, f64, Done<O>)>,
+}
+
+/// A virtual node that was begun, and the seconds that the host spent on it.
+struct Timed<'a, O> {
+    node: usize,
+    running: Running<'a, O>,
+    seconds: f64,
+}
+
+impl<M, O> Begun<RankState<M, O>> for Timed<'_, O> {
+    fn is_over(&self) -> bool {
+        self.running.is_over()
+    }
+
+    fn finish(self, state: &mut RankState<M, O>) -> Result<Partial, NodeError> {
+        let start = Instant::now();
+        let (leaf, done) = self.running.finish()?;
+        let seconds = self.seconds + start.elapsed().as_secs_f64();
+        state.done.push((self.node, seconds, done));
+        Ok(leaf)
+    }
 }
 
 /// What the virtual nodes came to together.
@@ -310,15 +333,18 @@ impl<B: VirtualAutodiff> Session<B> {
             step: self.applied,
             layout: &frame.layout,
             split,
-            leaf: |state: &mut RankState<Master<B, M>, P::Output>, node, samples, buffer| {
+            allow_drift: self.settings.allow_drift,
+            begin: |state: &mut RankState<Master<B, M>, P::Output>, node, samples, buffer| {
                 let _listening = state.memory.listen();
                 let start = Instant::now();
-                let (leaf, done) =
-                    state
-                        .master
-                        .run(&job, node, samples, buffer, &mut state.memory)?;
-                state.done.push((node, start.elapsed().as_secs_f64(), done));
-                Ok(leaf)
+                let running = state
+                    .master
+                    .run(&job, node, samples, buffer, &mut state.memory)?;
+                Ok(Timed {
+                    node,
+                    running,
+                    seconds: start.elapsed().as_secs_f64(),
+                })
             },
         };
         let turns = self.ranks.run(&round, states)?;

@@ -92,8 +92,8 @@ impl<D> VirtualNodes<D> {
         }
     }
 
-    /// Accepts ranks that do not compute the same bits, devices that do not repeat their own, and
-    /// backends that fuse kernels. Results then depend on the placement, or change from run to run.
+    /// Accepts ranks that do not compute the same bits, devices and operations that do not repeat
+    /// their own, and backends that fuse kernels or choose them by timing. Results then depend on the placement, or change from run to run.
     pub fn allow_drift(self) -> Self {
         Self {
             allow_drift: true,
@@ -177,7 +177,8 @@ impl<D> VirtualNodes<Vec<D>> {
     /// shares that don't add up; [`TrainError::DuplicateParameter`] for one id at two paths;
     /// [`TrainError::SharedPath`] and [`TrainError::Unnamed`] for modules whose `visit` and `map` don't
     /// fit; [`TrainError::Drift`] for devices that compute different bits, [`TrainError::Unsteady`] for
-    /// one that doesn't repeat its own, [`TrainError::Fusion`] for a backend that fuses kernels;
+    /// one that doesn't repeat its own, [`TrainError::Fusion`] and
+    /// [`TrainError::Autotune`] for a backend that fuses kernels or chooses them by timing;
     /// [`TrainError::Device`] for one that fails; [`TrainError::Setting`] for a setting that makes no
     /// sense. The model is then unchanged.
     pub fn start<B: VirtualAutodiff<Device = D>, M: AutodiffModule<B>>(

@@ -8,22 +8,31 @@ use super::delegate;
 use crate::VirtualBackend;
 use crate::convert::{peel, wrap};
 
+/// The activation functions that are handed over, for a macro as `delegate!`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! activation_ops {
+    ($callback:ident) => {
+        $callback! {
+            fn leaky_relu(tensor: FloatTensor<Self>, negative_slope: Scalar) -> FloatTensor<Self>;
+            fn relu(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
+            fn relu_backward(output: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self>;
+            fn gelu(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
+            fn prelu(tensor: FloatTensor<Self>, alpha: FloatTensor<Self>) -> FloatTensor<Self>;
+            fn gelu_backward(x: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self>;
+            fn sigmoid(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
+            fn sigmoid_backward(output: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self>;
+            fn hard_sigmoid(tensor: FloatTensor<Self>, alpha: Scalar, beta: Scalar) -> FloatTensor<Self>;
+            fn log_sigmoid(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
+            fn softmax(tensor: FloatTensor<Self>, dim: usize) -> FloatTensor<Self>;
+            fn log_softmax(tensor: FloatTensor<Self>, dim: usize) -> FloatTensor<Self>;
+            fn softmin(tensor: FloatTensor<Self>, dim: usize) -> FloatTensor<Self>;
+            fn log_sigmoid_backward(x: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self>;
+        }
+    };
+}
+
 #[deny(clippy::missing_trait_methods)]
 impl<B: Backend> ActivationOps<Self> for VirtualBackend<B> {
-    delegate! {
-        fn leaky_relu(tensor: FloatTensor<Self>, negative_slope: Scalar) -> FloatTensor<Self>;
-        fn relu(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn relu_backward(output: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn gelu(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn prelu(tensor: FloatTensor<Self>, alpha: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn gelu_backward(x: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn sigmoid(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn sigmoid_backward(output: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn hard_sigmoid(tensor: FloatTensor<Self>, alpha: Scalar, beta: Scalar) -> FloatTensor<Self>;
-        fn log_sigmoid(tensor: FloatTensor<Self>) -> FloatTensor<Self>;
-        fn softmax(tensor: FloatTensor<Self>, dim: usize) -> FloatTensor<Self>;
-        fn log_softmax(tensor: FloatTensor<Self>, dim: usize) -> FloatTensor<Self>;
-        fn softmin(tensor: FloatTensor<Self>, dim: usize) -> FloatTensor<Self>;
-        fn log_sigmoid_backward(x: FloatTensor<Self>, grad: FloatTensor<Self>) -> FloatTensor<Self>;
-    }
+    activation_ops!(delegate);
 }

@@ -9,6 +9,35 @@ use burn_backend::tensor::{BoolTensor, FloatTensor, IntTensor, QuantizedTensor};
 use burn_backend::{Backend, Shape, TensorData};
 use burn_std::future::block_on;
 
+/// The same test on every GPU backend of the build. Those of CUDA run where they are asked for:
+/// `cargo test ... cuda -- --ignored`.
+#[allow(unused_macros, reason = "each test file uses a part")]
+macro_rules! on_gpus {
+    ($($name:ident)*) => {
+        #[cfg(feature = "wgpu")]
+        mod wgpu {
+            type Gpu = burn_virtual_backend::VirtualBackend<burn_virtual_backend::Wgpu>;
+
+            $(#[test]
+            fn $name() {
+                super::$name::<Gpu>();
+            })*
+        }
+        #[cfg(feature = "cuda")]
+        mod cuda {
+            type Gpu = burn_virtual_backend::VirtualBackend<burn_virtual_backend::Cuda>;
+
+            $(#[test]
+            #[ignore = "needs an NVIDIA GPU"]
+            fn $name() {
+                super::$name::<Gpu>();
+            })*
+        }
+    };
+}
+#[allow(unused_imports, reason = "each test file uses a part")]
+pub(crate) use on_gpus;
+
 pub(crate) fn read_float<T: Backend>(tensor: FloatTensor<T>) -> TensorData {
     block_on(T::float_into_data(tensor)).unwrap()
 }

@@ -1,6 +1,6 @@
 //! `BoolTensorOps`.
 
-use burn_backend::{BoolDType, FloatDType, IntDType, Scalar, Shape, Slice, TensorData};
+use burn_backend::{FloatDType, IntDType, Scalar, Shape, Slice};
 
 use crate::cases;
 
@@ -8,10 +8,10 @@ cases! { T, x;
     data bool_into_data(x.b([3, 4]));
     int_later bool_argwhere(x.b([3, 4]), IntDType::I64);
     int_later bool_argwhere(x.b([2, 3, 4]), IntDType::I32);
-    bool_meta bool_empty(Shape::from([3, 4]), &x.device, BoolDType::Native);
-    bool bool_zeros(Shape::from([3, 4]), &x.device, BoolDType::Native);
-    bool bool_ones(Shape::from([3, 4]), &x.device, BoolDType::Native);
-    bool bool_from_data(TensorData::from([[true, false], [false, true]]), &x.device);
+    bool_meta bool_empty(Shape::from([3, 4]), &x.device, x.bool_dtype);
+    bool bool_zeros(Shape::from([3, 4]), &x.device, x.bool_dtype);
+    bool bool_ones(Shape::from([3, 4]), &x.device, x.bool_dtype);
+    bool bool_from_data(x.bool_data([3, 4]), &x.device);
     int bool_into_int(x.b([3, 4]), IntDType::I32);
     float bool_into_float(x.b([3, 4]), FloatDType::F64);
     plain bool_device(&x.b([3, 4]));
@@ -42,10 +42,10 @@ cases! { T, x;
     bool bool_permute(x.b([2, 3, 4]), &[2, 0, 1]);
     bool bool_flip(x.b([2, 3, 4]), &[0, 2]);
     bool bool_any(x.b([3, 4]));
-    bool bool_any(T::bool_zeros(Shape::from([3, 4]), &x.device, BoolDType::Native));
+    bool bool_any(T::bool_zeros(Shape::from([3, 4]), &x.device, x.bool_dtype));
     bool bool_any_dim(x.b([9, 2]), 1);
     bool bool_all(x.b([3, 4]));
-    bool bool_all(T::bool_ones(Shape::from([3, 4]), &x.device, BoolDType::Native));
+    bool bool_all(T::bool_ones(Shape::from([3, 4]), &x.device, x.bool_dtype));
     bool bool_all_dim(x.b([9, 2]), 1);
     bool bool_expand(x.b([1, 4]), Shape::from([3, 4]));
     bool bool_unfold(x.b([3, 8]), 1, 3, 2);

@@ -62,6 +62,19 @@ fn questions_about_a_device_are_answered_as_by_ndarray() {
     same_answers::<NdArray>();
 }
 
+#[cfg(feature = "wgpu")]
+#[test]
+fn questions_about_a_device_are_answered_as_by_wgpu() {
+    same_answers::<burn_virtual_backend::Wgpu>();
+}
+
+#[cfg(feature = "cuda")]
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn questions_about_a_device_are_answered_as_by_cuda() {
+    same_answers::<burn_virtual_backend::Cuda>();
+}
+
 #[test]
 fn name_names_the_inner_backend() {
     assert_eq!(V::<Flex>::name(&Default::default()), "virtual<flex>");

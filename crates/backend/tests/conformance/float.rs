@@ -2,7 +2,7 @@
 
 use burn_backend::ops::{GridSampleOptions, GridSamplePaddingMode, InterpolateMode};
 use burn_backend::tensor::IndexingUpdateOp;
-use burn_backend::{BoolDType, Distribution, FloatDType, IntDType, Scalar, Shape, Slice};
+use burn_backend::{Distribution, FloatDType, IntDType, Scalar, Shape, Slice};
 
 use crate::cases;
 
@@ -66,18 +66,18 @@ cases! { T, x;
     float float_slice_assign(x.f([4, 5]), &[Slice::from(1..3), Slice::from(2..5)], x.f([2, 3]));
     float float_mask_where(x.f([3, 4]), x.b([3, 4]), x.f([3, 4]));
     float float_mask_fill(x.f([3, 4]), x.b([3, 4]), Scalar::from(9.5));
-    bool float_equal(x.exact([9, 9]), x.exact([9, 9]), BoolDType::Native);
-    bool float_not_equal(x.exact([9, 9]), x.exact([9, 9]), BoolDType::Native);
-    bool float_equal_elem(x.exact([9, 9]), Scalar::from(0.5), BoolDType::Native);
-    bool float_not_equal_elem(x.exact([9, 9]), Scalar::from(0.5), BoolDType::Native);
-    bool float_greater(x.exact([9, 9]), x.exact([9, 9]), BoolDType::Native);
-    bool float_greater_elem(x.exact([9, 9]), Scalar::from(0.5), BoolDType::Native);
-    bool float_greater_equal(x.exact([9, 9]), x.exact([9, 9]), BoolDType::Native);
-    bool float_greater_equal_elem(x.exact([9, 9]), Scalar::from(0.5), BoolDType::Native);
-    bool float_lower(x.exact([9, 9]), x.exact([9, 9]), BoolDType::Native);
-    bool float_lower_elem(x.exact([9, 9]), Scalar::from(0.5), BoolDType::Native);
-    bool float_lower_equal(x.exact([9, 9]), x.exact([9, 9]), BoolDType::Native);
-    bool float_lower_equal_elem(x.exact([9, 9]), Scalar::from(0.5), BoolDType::Native);
+    bool float_equal(x.exact([9, 9]), x.exact([9, 9]), x.bool_dtype);
+    bool float_not_equal(x.exact([9, 9]), x.exact([9, 9]), x.bool_dtype);
+    bool float_equal_elem(x.exact([9, 9]), Scalar::from(0.5), x.bool_dtype);
+    bool float_not_equal_elem(x.exact([9, 9]), Scalar::from(0.5), x.bool_dtype);
+    bool float_greater(x.exact([9, 9]), x.exact([9, 9]), x.bool_dtype);
+    bool float_greater_elem(x.exact([9, 9]), Scalar::from(0.5), x.bool_dtype);
+    bool float_greater_equal(x.exact([9, 9]), x.exact([9, 9]), x.bool_dtype);
+    bool float_greater_equal_elem(x.exact([9, 9]), Scalar::from(0.5), x.bool_dtype);
+    bool float_lower(x.exact([9, 9]), x.exact([9, 9]), x.bool_dtype);
+    bool float_lower_elem(x.exact([9, 9]), Scalar::from(0.5), x.bool_dtype);
+    bool float_lower_equal(x.exact([9, 9]), x.exact([9, 9]), x.bool_dtype);
+    bool float_lower_equal_elem(x.exact([9, 9]), Scalar::from(0.5), x.bool_dtype);
     float float_set_require_grad(x.f([3, 4]), true);
     float float_sum_dim(x.f([30, 40]), 0);
     float float_sum_dim(x.f([30, 40]), 1);
@@ -134,10 +134,10 @@ cases! { T, x;
     float_int float_min_dim_with_indices(x.f([3, 4]), 1, IntDType::I64);
     float float_max_abs(x.f([3, 4]));
     float float_max_abs_dim(x.f([3, 4]), 1);
-    bool float_any(x.exact([3, 4]), BoolDType::Native);
-    bool float_any_dim(x.exact([60, 2]), 1, BoolDType::Native);
-    bool float_all(x.exact([3, 4]), BoolDType::Native);
-    bool float_all_dim(x.exact([60, 2]), 1, BoolDType::Native);
+    bool float_any(x.exact([3, 4]), x.bool_dtype);
+    bool float_any_dim(x.exact([60, 2]), 1, x.bool_dtype);
+    bool float_all(x.exact([3, 4]), x.bool_dtype);
+    bool float_all_dim(x.exact([60, 2]), 1, x.bool_dtype);
     float float_sign(x.exact([9, 9]));
     float float_expand(x.f([1, 4]), Shape::from([3, 4]));
     float float_sort(x.f([3, 4]), 1, true);
@@ -152,6 +152,6 @@ cases! { T, x;
             .with_align_corners(true),
     );
     float float_unfold(x.f([3, 8]), 1, 3, 2);
-    bool float_is_nan(x.odd([9, 9]), BoolDType::Native);
-    bool float_is_inf(x.odd([9, 9]), BoolDType::Native);
+    bool float_is_nan(x.odd([9, 9]), x.bool_dtype);
+    bool float_is_inf(x.odd([9, 9]), x.bool_dtype);
 }

@@ -5,7 +5,9 @@ use core::marker::PhantomData;
 
 use burn_backend::quantization::QuantScheme;
 use burn_backend::tensor::{BoolTensor, FloatTensor, IntTensor, QuantizedTensor};
-use burn_backend::{Backend, Element, QTensorPrimitive, Shape, Slice, TensorData};
+use burn_backend::{
+    Backend, BoolDType, Element, QTensorPrimitive, Shape, Slice, TensorData, get_device_settings,
+};
 
 use crate::common::{fraction, mix};
 
@@ -25,6 +27,8 @@ impl Layout {
 
 pub(crate) struct Inputs<T: Backend> {
     pub(crate) device: T::Device,
+    /// As the backend stores bools.
+    pub(crate) bool_dtype: BoolDType,
     layout: Layout,
     drawn: Cell<u64>,
     backend: PhantomData<T>,
@@ -32,8 +36,10 @@ pub(crate) struct Inputs<T: Backend> {
 
 impl<T: Backend> Inputs<T> {
     pub(crate) fn new(layout: Layout) -> Self {
+        let device = T::Device::default();
         Self {
-            device: T::Device::default(),
+            bool_dtype: get_device_settings::<T>(&device).bool_dtype,
+            device,
             layout,
             drawn: Cell::new(0),
             backend: PhantomData,
@@ -140,8 +146,7 @@ impl<T: Backend> Inputs<T> {
     }
 
     pub(crate) fn b<const D: usize>(&self, shape: [usize; D]) -> BoolTensor<T> {
-        let data = self.data(&shape, |index| mix(index).is_multiple_of(2));
-        let tensor = T::bool_from_data(data, &self.device);
+        let tensor = T::bool_from_data(self.bool_data(shape), &self.device);
         self.view(tensor, &shape, T::bool_transpose, T::bool_slice)
     }
 
@@ -156,6 +161,12 @@ impl<T: Backend> Inputs<T> {
 
     pub(crate) fn scheme(&self) -> QuantScheme {
         T::QuantizedTensorPrimitive::default_scheme()
+    }
+
+    /// Host data of bools, as it goes into `bool_from_data`.
+    pub(crate) fn bool_data<const D: usize>(&self, shape: [usize; D]) -> TensorData {
+        self.data(&shape, |index| mix(index).is_multiple_of(2))
+            .convert_dtype(self.bool_dtype.into())
     }
 
     /// Host data of floats, as it goes into `float_from_data`.

@@ -1,9 +1,7 @@
 //! `IntTensorOps`.
 
 use burn_backend::tensor::IndexingUpdateOp;
-use burn_backend::{
-    BoolDType, Distribution, FloatDType, IntDType, Scalar, Shape, Slice, TensorData,
-};
+use burn_backend::{Distribution, FloatDType, IntDType, Scalar, Shape, Slice, TensorData};
 
 use crate::cases;
 
@@ -32,18 +30,18 @@ cases! { T, x;
     int int_select_add(x.i([3, 4]), 0, x.indices(3, [5]), x.i([5, 4]));
     int int_repeat_dim(x.i([3, 4]), 1, 3);
     int int_cat(vec![x.i([3, 4]), x.i([2, 4]), x.i([0, 4])], 0);
-    bool int_equal(x.i([3, 4]), x.i([3, 4]), BoolDType::Native);
-    bool int_not_equal(x.i([3, 4]), x.i([3, 4]), BoolDType::Native);
-    bool int_equal_elem(x.i([3, 4]), Scalar::from(2), BoolDType::Native);
-    bool int_not_equal_elem(x.i([3, 4]), Scalar::from(2), BoolDType::Native);
-    bool int_greater(x.i([3, 4]), x.i([3, 4]), BoolDType::Native);
-    bool int_greater_elem(x.i([3, 4]), Scalar::from(1), BoolDType::Native);
-    bool int_greater_equal(x.i([3, 4]), x.i([3, 4]), BoolDType::Native);
-    bool int_greater_equal_elem(x.i([3, 4]), Scalar::from(1), BoolDType::Native);
-    bool int_lower(x.i([3, 4]), x.i([3, 4]), BoolDType::Native);
-    bool int_lower_elem(x.i([3, 4]), Scalar::from(1), BoolDType::Native);
-    bool int_lower_equal(x.i([3, 4]), x.i([3, 4]), BoolDType::Native);
-    bool int_lower_equal_elem(x.i([3, 4]), Scalar::from(1), BoolDType::Native);
+    bool int_equal(x.i([3, 4]), x.i([3, 4]), x.bool_dtype);
+    bool int_not_equal(x.i([3, 4]), x.i([3, 4]), x.bool_dtype);
+    bool int_equal_elem(x.i([3, 4]), Scalar::from(2), x.bool_dtype);
+    bool int_not_equal_elem(x.i([3, 4]), Scalar::from(2), x.bool_dtype);
+    bool int_greater(x.i([3, 4]), x.i([3, 4]), x.bool_dtype);
+    bool int_greater_elem(x.i([3, 4]), Scalar::from(1), x.bool_dtype);
+    bool int_greater_equal(x.i([3, 4]), x.i([3, 4]), x.bool_dtype);
+    bool int_greater_equal_elem(x.i([3, 4]), Scalar::from(1), x.bool_dtype);
+    bool int_lower(x.i([3, 4]), x.i([3, 4]), x.bool_dtype);
+    bool int_lower_elem(x.i([3, 4]), Scalar::from(1), x.bool_dtype);
+    bool int_lower_equal(x.i([3, 4]), x.i([3, 4]), x.bool_dtype);
+    bool int_lower_equal_elem(x.i([3, 4]), Scalar::from(1), x.bool_dtype);
     int int_add(x.i([3, 4]), x.i([3, 4]));
     int int_add(x.i([3, 0]), x.i([3, 0]));
     int int_add_scalar(x.i([3, 4]), Scalar::from(7));
@@ -95,10 +93,10 @@ cases! { T, x;
     int int_flip(x.i([2, 3, 4]), &[0, 2]);
     int int_arange_step(-3..12, 4, &x.device, IntDType::I64);
     int int_arange(-3..12, &x.device, IntDType::I32);
-    bool int_any(x.i([3, 4]), BoolDType::Native);
-    bool int_any_dim(x.indices(2, [9, 2]), 1, BoolDType::Native);
-    bool int_all(x.i([3, 4]), BoolDType::Native);
-    bool int_all_dim(x.indices(2, [9, 2]), 1, BoolDType::Native);
+    bool int_any(x.i([3, 4]), x.bool_dtype);
+    bool int_any_dim(x.indices(2, [9, 2]), 1, x.bool_dtype);
+    bool int_all(x.i([3, 4]), x.bool_dtype);
+    bool int_all_dim(x.indices(2, [9, 2]), 1, x.bool_dtype);
     int int_sign(x.i([3, 4]));
     int int_expand(x.i([1, 4]), Shape::from([3, 4]));
     int int_sort(x.i([3, 4]), 1, true);
@@ -116,5 +114,6 @@ cases! { T, x;
     int bitwise_right_shift(x.i([3, 4]), x.positive([3, 4]));
     int bitwise_right_shift_scalar(x.i([3, 4]), Scalar::from(1));
     int int_cast(x.i([3, 4]), IntDType::I16);
+    int int_cast(x.i([3, 4]), IntDType::I32);
     int int_unfold(x.i([3, 8]), 1, 3, 2);
 }

@@ -1,7 +1,7 @@
 //! `QTensorOps`.
 
 use burn_backend::quantization::QuantizationParametersPrimitive;
-use burn_backend::{BoolDType, FloatDType, IntDType, Scalar, Shape, Slice, TensorPrimitive};
+use burn_backend::{FloatDType, IntDType, Scalar, Shape, Slice, TensorPrimitive};
 
 use crate::cases;
 use crate::common::read_quantized;
@@ -85,10 +85,10 @@ cases! { T, x;
     quantized_int q_min_dim_with_indices(x.q([4, 4]), 1, IntDType::I64);
     quantized q_max_abs(x.q([4, 4]));
     quantized q_max_abs_dim(x.q([4, 4]), 1);
-    bool q_any(x.q([4, 4]), BoolDType::Native);
-    bool q_any_dim(x.q([4, 4]), 1, BoolDType::Native);
-    bool q_all(x.q([4, 4]), BoolDType::Native);
-    bool q_all_dim(x.q([4, 4]), 1, BoolDType::Native);
+    bool q_any(x.q([4, 4]), x.bool_dtype);
+    bool q_any_dim(x.q([4, 4]), 1, x.bool_dtype);
+    bool q_all(x.q([4, 4]), x.bool_dtype);
+    bool q_all_dim(x.q([4, 4]), 1, x.bool_dtype);
     quantized q_sort(x.q([4, 4]), 1, true);
     quantized_int q_sort_with_indices(x.q([4, 4]), 1, false, IntDType::I64);
     int q_argsort(x.q([4, 4]), 0, false, IntDType::I64);

@@ -11,17 +11,18 @@ use burn_backend::ops::{
     MaxPool2dWithIndices, TransactionPrimitiveData,
 };
 use burn_backend::tensor::{BoolTensor, FloatTensor, IntTensor, QuantizedTensor};
-use burn_backend::{Backend, ExecutionError, TensorData, TensorMetadata, TensorPrimitive};
+use burn_backend::{
+    Backend, DType, ExecutionError, Shape, TensorData, TensorMetadata, TensorPrimitive,
+};
 use burn_std::future::block_on;
 
 use crate::common::{read_bool, read_float, read_int, read_quantized};
 
-/// Whether two tensors count as the same.
-pub(crate) type Same = fn(&TensorData, &TensorData) -> bool;
-
 /// A part of a result.
 pub(crate) enum Value {
     Data(TensorData),
+    /// What a primitive says of itself.
+    Meta(DType, Shape, usize),
     Text(String),
 }
 
@@ -32,17 +33,8 @@ impl Debug for Value {
                 f.debug_list().entries(data.iter::<f64>()).finish()
             }
             Self::Data(data) => f.debug_list().entries(data.as_bytes()).finish(),
+            Self::Meta(dtype, shape, rank) => write!(f, "{dtype:?} {shape:?} {rank}"),
             Self::Text(text) => f.write_str(text),
-        }
-    }
-}
-
-impl Value {
-    pub(crate) fn same(&self, other: &Self, data: Same) -> bool {
-        match (self, other) {
-            (Self::Data(a), Self::Data(b)) => data(a, b),
-            (Self::Text(a), Self::Text(b)) => a == b,
-            _ => false,
         }
     }
 }
@@ -58,8 +50,7 @@ fn parts(metadata: &impl TensorMetadata, data: impl FnOnce() -> TensorData) -> V
 }
 
 fn meta(tensor: &impl TensorMetadata) -> Values {
-    let (dtype, shape, rank) = (tensor.dtype(), tensor.shape(), tensor.rank());
-    vec![Value::Text(format!("{dtype:?} {shape:?} {rank}"))]
+    vec![Value::Meta(tensor.dtype(), tensor.shape(), tensor.rank())]
 }
 
 pub(crate) fn float<T: Backend>(tensor: FloatTensor<T>) -> Values {

@@ -26,6 +26,7 @@ impl<B: VirtualAutodiff> Session<B> {
             seed: self.settings.seed,
             step: self.applied,
             batch,
+            allow_drift: self.settings.allow_drift,
         };
         let devices = &self.settings.devices;
         let copy = |device| on_device(own_copy::<B, _>(model), device);

@@ -30,12 +30,12 @@ where
         replica: &M,
         (weight, micro): (f64, M::Input),
         _memory: &mut NodeMemory,
-    ) -> Result<Passed<GradientsParams, M::Output>, NodeError> {
+    ) -> Result<Passed<B, GradientsParams, M::Output>, NodeError> {
         let weight = check_weight(weight)?;
         let TrainOutput { grads, item } = replica.step(micro);
         Ok(Passed {
             // The loss is somewhere in the output, whose type is the user's.
-            loss: 0.0,
+            loss: None,
             weight,
             gradients: (weight > 0.0).then_some(grads),
             of_mean: true,

@@ -15,7 +15,7 @@ pub use settings::VerifySettings;
 use std::fmt;
 
 use crate::{Task, TrainError, VirtualAutodiff};
-use run::{Job, Trained};
+use run::{Exactness, Job, Trained};
 
 /// Trains a task several times over, and compares.
 ///
@@ -111,24 +111,25 @@ impl<'a, T: Task> Verify<'a, T> {
         devices: impl IntoIterator<Item = B::Device>,
     ) -> Result<Self, TrainError> {
         let devices: Vec<_> = devices.into_iter().collect();
-        let (first, model) = self
-            .job
-            .train::<B>(&devices[..devices.len().min(1)], None)?;
-        let (again, _) = self.job.train::<B>(&devices[..1], None)?;
+        let (first, model) =
+            self.job
+                .train::<B>(&devices[..devices.len().min(1)], None, Exactness::Bits)?;
+        let (again, _) = self.job.train::<B>(&devices[..1], None, Exactness::Bits)?;
         let mut report = self.compared(name.into(), &first);
-        report.score = self.job.score::<B>(&model, &devices[0])?;
+        report.score = self.job.score::<B>(&model, &devices[0], Exactness::Bits)?;
         report.repeats = Some(again.same_bits(&first));
         report.add_placement(&first, &first);
         if devices.len() > 1 {
             for shares in [None, Some(self.uneven(devices.len()))] {
-                let (trained, _) = self.job.train::<B>(&devices, shares)?;
+                let (trained, _) = self.job.train::<B>(&devices, shares, Exactness::Bits)?;
                 report.add_placement(&trained, &first);
             }
         }
         Ok(self.add(report, first))
     }
 
-    /// Trains once on a backend that doesn't promise to repeat its bits: only the tolerance holds.
+    /// Trains once on a backend that doesn't promise to repeat its bits, as one that fuses kernels:
+    /// only the tolerance holds.
     ///
     /// # Errors
     /// As [`backend`](Self::backend).
@@ -137,9 +138,10 @@ impl<'a, T: Task> Verify<'a, T> {
         name: impl Into<String>,
         device: B::Device,
     ) -> Result<Self, TrainError> {
-        let (trained, model) = self.job.train::<B>(std::slice::from_ref(&device), None)?;
+        let one = std::slice::from_ref(&device);
+        let (trained, model) = self.job.train::<B>(one, None, Exactness::Tolerance)?;
         let mut report = self.compared(name.into(), &trained);
-        report.score = self.job.score::<B>(&model, &device)?;
+        report.score = self.job.score::<B>(&model, &device, Exactness::Tolerance)?;
         Ok(self.add(report, trained))
     }
 

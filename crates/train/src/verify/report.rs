@@ -68,6 +68,15 @@ impl VerifyReport {
         !self.backends.is_empty() && self.backends.iter().all(BackendReport::holds)
     }
 
+    /// [`holds`](Self::holds) in words.
+    pub fn verdict(&self) -> &'static str {
+        if self.holds() {
+            "every promise holds"
+        } else {
+            "A PROMISE IS BROKEN"
+        }
+    }
+
     /// Whether weights are bit-identical for every placement and run of the backends that promise it.
     pub fn identical(&self) -> bool {
         self.backends.iter().all(BackendReport::identical)
@@ -124,12 +133,7 @@ impl fmt::Display for VerifyReport {
         for backend in &self.backends {
             write!(f, "{backend}")?;
         }
-        let verdict = if self.holds() {
-            "every promise holds"
-        } else {
-            "A PROMISE IS BROKEN"
-        };
-        writeln!(f, "{verdict}")
+        writeln!(f, "{}", self.verdict())
     }
 }
 

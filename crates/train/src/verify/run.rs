@@ -20,6 +20,15 @@ pub(super) struct Job<'a, T: Task> {
     pub(super) settings: VerifySettings,
 }
 
+/// What a backend promises.
+#[derive(Clone, Copy)]
+pub(super) enum Exactness {
+    /// The same bits on every placement and in every run.
+    Bits,
+    /// Values within a tolerance.
+    Tolerance,
+}
+
 /// A training that is over, on the host.
 pub(super) struct Trained {
     /// Per rank, the device.
@@ -52,6 +61,7 @@ impl<T: Task> Job<'_, T> {
         &self,
         devices: &[B::Device],
         shares: Option<Vec<usize>>,
+        exactness: Exactness,
     ) -> Result<(Trained, T::Model<B>), TrainError> {
         let settings = &self.settings;
         settings.check()?;
@@ -60,7 +70,7 @@ impl<T: Task> Job<'_, T> {
         }
         let nodes = VirtualNodes {
             shares,
-            ..self.nodes::<B>(devices)
+            ..self.nodes::<B>(devices, exactness)
         };
         let main = devices.first().cloned().unwrap_or_default();
         let mut model = self.task.model::<B>(&main);
@@ -102,21 +112,30 @@ impl<T: Task> Job<'_, T> {
         &self,
         model: &T::Model<B>,
         device: &B::Device,
+        exactness: Exactness,
     ) -> Result<Option<f64>, TrainError> {
         if self.held_out.is_empty() {
             return Ok(None);
         }
-        let nodes = self.nodes::<B>(std::slice::from_ref(device));
+        let nodes = self.nodes::<B>(std::slice::from_ref(device), exactness);
         let batch_size = self.settings.batch_size;
         let mut predictor = nodes.predictor(model)?;
         let score = predictor.score_task::<B, T>(self.task, self.held_out, batch_size)?;
         Ok(Some(score))
     }
 
-    fn nodes<B: VirtualAutodiff>(&self, devices: &[B::Device]) -> VirtualNodes<Vec<B::Device>> {
-        VirtualNodes::new(self.settings.virtual_nodes)
+    fn nodes<B: VirtualAutodiff>(
+        &self,
+        devices: &[B::Device],
+        exactness: Exactness,
+    ) -> VirtualNodes<Vec<B::Device>> {
+        let nodes = VirtualNodes::new(self.settings.virtual_nodes)
             .seed(self.settings.seed)
-            .devices(devices.iter().cloned())
+            .devices(devices.iter().cloned());
+        match exactness {
+            Exactness::Bits => nodes,
+            Exactness::Tolerance => nodes.allow_drift(),
+        }
     }
 
     fn step<B: VirtualAutodiff>(
