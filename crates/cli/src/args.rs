@@ -139,14 +139,8 @@ pub(crate) struct VerifyArgs {
     #[arg(long, default_value = "20", value_name = "N", value_parser = at_least_one)]
     pub(crate) steps: NonZeroUsize,
 
-    /// The backends, the reference first [default: all of this build].
-    #[arg(
-        long,
-        default_values_t = Kind::ALL,
-        hide_default_value = true,
-        value_delimiter = ',',
-        value_name = "BACKENDS"
-    )]
+    /// The backends, the reference first [default: all of this build that have a device here].
+    #[arg(long, value_delimiter = ',', value_name = "BACKENDS")]
     pub(crate) backends: Vec<Kind>,
 
     /// How many virtual nodes share each batch.
@@ -169,7 +163,8 @@ pub(crate) struct VerifyArgs {
 /// Where a command runs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PlacingArgs {
-    /// One rank per device, as BACKEND:INDEX. Does not change the result.
+    /// One rank per device, as BACKEND:INDEX. Does not change the result. On CPU backends every index
+    /// is the processor; wgpu:0 is the best adapter, wgpu:1 the second discrete GPU.
     #[arg(
         long,
         default_value = "flex:0",

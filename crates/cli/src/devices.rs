@@ -29,14 +29,19 @@ impl PlacingArgs {
         }
     }
 
-    /// The devices as Burn knows them.
-    pub(crate) fn on<B: Hardware>(&self) -> impl Iterator<Item = B::Device> {
-        self.devices.iter().map(|device| B::device(device.index))
-    }
-
-    /// The device of the first rank, where the model is made.
-    pub(crate) fn first<B: Hardware>(&self) -> B::Device {
-        self.on::<B>().next().unwrap_or_default()
+    /// The devices as Burn knows them, if all of them are there.
+    pub(crate) fn on<B: Hardware>(&self) -> Result<Vec<B::Device>, RunError> {
+        let present = |device: &Device| {
+            let on = B::device(device.index);
+            match B::missing(&on) {
+                None => Ok(on),
+                Some(reason) => Err(RunError::Missing {
+                    device: device.to_string(),
+                    reason,
+                }),
+            }
+        };
+        self.devices.iter().map(present).collect()
     }
 
     /// The devices' names.

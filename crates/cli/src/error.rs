@@ -33,6 +33,8 @@ pub(crate) enum RunError {
     Devices(usize),
     #[error("--devices: expected devices of one backend, got {0} and {1}")]
     Mixed(Kind, Kind),
+    #[error("device {device}: {reason}")]
+    Missing { device: String, reason: String },
     #[error("--virtual-nodes auto: expected a --memory-limit to fit, got none")]
     Auto,
     #[error(

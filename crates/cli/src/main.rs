@@ -22,7 +22,6 @@ mod verify;
 mod verify_report;
 mod weights;
 
-use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -30,6 +29,7 @@ use std::sync::Mutex;
 use clap::Parser;
 
 use crate::args::{Args, Command};
+use crate::output::complain;
 
 fn main() -> ExitCode {
     // A panic inside a virtual node comes back as an error that names it; the default hook would
@@ -64,9 +64,4 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// One line on stderr; that nobody can read it any more is no reason to fail.
-fn complain(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -10,12 +10,13 @@ use crate::backend::Hardware;
 use crate::error::RunError;
 
 /// The number of virtual nodes, checked against the memory limit by running micro-batches of a
-/// throw-away copy of the job.
+/// throw-away copy of the job on a device.
 pub(crate) fn virtual_nodes<B, T, O>(
     args: &TrainArgs,
     task: &T,
     optimizer: impl Fn() -> O,
     items: &[Digit],
+    device: &B::Device,
 ) -> Result<usize, RunError>
 where
     B: Hardware,
@@ -33,9 +34,8 @@ where
         Placement::even(count.get(), ranks).map_err(TrainError::from)?;
     }
     let batch = args.batch_size.get().min(items.len());
-    let device = args.placing.first::<B>();
     let measure =
-        |samples: usize| measure_task::<B, _, _>(task, &device, optimizer(), &items[..samples]);
+        |samples: usize| measure_task::<B, _, _>(task, device, optimizer(), &items[..samples]);
     let fit = fewest_virtual_nodes(batch, limit, measure).map_err(refused)?;
     match args.virtual_nodes {
         VirtualNodes::Auto => Ok(fit.virtual_nodes.max(ranks)),

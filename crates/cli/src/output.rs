@@ -29,3 +29,8 @@ pub(crate) fn print(report: &impl Report, json: bool) -> io::Result<()> {
     }
     out.flush()
 }
+
+/// One line on stderr; that nobody can read it any more is no reason to fail.
+pub(crate) fn complain(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}

@@ -40,13 +40,13 @@ where
     T: Task<Item = Digit, Prediction = u8>,
 {
     let digits = Digits::load()?;
+    let devices = args.placing.on::<B>()?;
     let meter = Meter::new();
     let _listening = meter.listen();
-    let mut model = task.model::<B>(&args.placing.first::<B>());
+    let mut model = task.model::<B>(&devices.first().cloned().unwrap_or_default());
     let weights = weights::load(args.model, &mut model, &args.weights)?;
-    let mut predictor = VirtualNodes::new(args.virtual_nodes.get())
-        .devices(args.placing.on::<B>())
-        .predictor(&model)?;
+    let settings = VirtualNodes::new(args.virtual_nodes.get()).devices(devices);
+    let mut predictor = B::settle(settings).predictor(&model)?;
     drop(model);
 
     let items = digits.held_out();

@@ -62,14 +62,14 @@ where
     O: Optimizer<T::Model<B>, B>,
 {
     let digits = Digits::load()?;
-    let count = memory::virtual_nodes::<B, _, _>(args, task, &optimizer, digits.train())?;
+    let devices = args.placing.on::<B>()?;
+    let main = devices.first().cloned().unwrap_or_default();
+    let count = memory::virtual_nodes::<B, _, _>(args, task, &optimizer, digits.train(), &main)?;
     let meter = Meter::new();
     let _listening = meter.listen();
 
-    let settings = VirtualNodes::new(count)
-        .seed(args.seed)
-        .devices(args.placing.on::<B>());
-    let mut model = task.model::<B>(&args.placing.first::<B>());
+    let settings = B::settle(VirtualNodes::new(count).seed(args.seed).devices(devices));
+    let mut model = task.model::<B>(&main);
     let nodes = settings.clone().require_all_gradients().start(&mut model)?;
     // Whatever can be refused was: from here on, files are touched.
     let out = args.out.as_deref().map(Output::in_folder).transpose()?;

@@ -3,6 +3,7 @@
 use burn_virtual::nodes::{BackendReport, PlacementReport, VerifyReport};
 use serde::Serialize;
 
+use crate::backend::FAST;
 use crate::output::Report;
 
 /// The result of `burn-virtual verify`. The fields and their order are stable.
@@ -45,6 +46,8 @@ struct BackendOutput {
     repeats: Option<bool>,
     accuracy: Option<f64>,
     step_ms: f64,
+    /// How many times as long a step takes as in the backend's fast form, where both ran.
+    times_fast_step: Option<f64>,
 }
 
 impl VerifyOutput {
@@ -57,8 +60,11 @@ impl VerifyOutput {
         Self {
             identical: report.identical(),
             placements: placements.collect(),
-            backends: backends.iter().map(BackendOutput::new).collect(),
-            table: report.to_string(),
+            backends: backends
+                .iter()
+                .map(|backend| BackendOutput::new(backend, report))
+                .collect(),
+            table: table(report),
         }
     }
 }
@@ -76,7 +82,7 @@ impl PlacementOutput {
 }
 
 impl BackendOutput {
-    fn new(backend: &BackendReport) -> Self {
+    fn new(backend: &BackendReport, report: &VerifyReport) -> Self {
         // JSON has no infinity.
         let finite = |value: f64| value.is_finite().then_some(value);
         Self {
@@ -88,8 +94,31 @@ impl BackendOutput {
             repeats: backend.repeats,
             accuracy: backend.score,
             step_ms: 1e3 * backend.step_seconds,
+            times_fast_step: times_fast_step(backend, report),
         }
     }
+}
+
+/// How many times as long a step takes as in the backend's fast form, where both ran.
+fn times_fast_step(backend: &BackendReport, report: &VerifyReport) -> Option<f64> {
+    let fast = format!("{}{FAST}", backend.name);
+    let fast = report.backends.iter().find(|other| other.name == fast)?;
+    Some(backend.step_seconds / fast.step_seconds)
+}
+
+/// For people: each backend, what repeating bits costs, and the verdict.
+fn table(report: &VerifyReport) -> String {
+    let mut table = String::new();
+    for backend in &report.backends {
+        table += &backend.to_string();
+        if let Some(times) = times_fast_step(backend, report) {
+            table += &format!(
+                "  repeating bits costs       {times:.2} times the step of {}{FAST}\n",
+                backend.name
+            );
+        }
+    }
+    table + report.verdict() + "\n"
 }
 
 impl Report for VerifyOutput {
