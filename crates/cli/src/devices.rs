@@ -31,9 +31,11 @@ impl PlacingArgs {
 
     /// The devices as Burn knows them, if all of them are there.
     pub(crate) fn on<B: Hardware>(&self) -> Result<Vec<B::Device>, RunError> {
-        let present = |device: &Device| {
+        let present = |(rank, device): (usize, &Device)| {
             let on = B::device(device.index);
-            match B::missing(&on) {
+            // Ranks may share a device: looking for it once is enough.
+            let seen = self.devices[..rank].contains(device);
+            match (!seen).then(|| B::missing(&on)).flatten() {
                 None => Ok(on),
                 Some(reason) => Err(RunError::Missing {
                     device: device.to_string(),
@@ -41,7 +43,7 @@ impl PlacingArgs {
                 }),
             }
         };
-        self.devices.iter().map(present).collect()
+        self.devices.iter().enumerate().map(present).collect()
     }
 
     /// The devices' names.

@@ -27,7 +27,7 @@ enum Slot {
     Loss,
     /// The gradient of the parameter that has this segment.
     Gradient { segment: usize },
-    /// A running statistic: a sum of so many elements, weighted by the samples.
+    /// A running statistic, weighted by the samples: from this sum on.
     Statistic { first_sum: usize },
 }
 
