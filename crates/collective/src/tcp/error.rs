@@ -7,6 +7,16 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
+    /// A variable of the environment that makes no sense.
+    #[error("environment variable {name}: expected {expected}, got {got}")]
+    Variable {
+        /// The variable.
+        name: &'static str,
+        /// What it may be.
+        expected: String,
+        /// What it is.
+        got: String,
+    },
     /// There is no such rank in the world.
     #[error("rank {rank} is out of range: expected a rank below {world}")]
     Rank {

@@ -4,6 +4,7 @@ mod claims;
 mod courier;
 mod dial;
 mod door;
+mod environment;
 mod error;
 mod frame;
 mod group;
@@ -25,6 +26,7 @@ mod timed;
 mod token;
 mod transport;
 
+pub use environment::Environment;
 pub use error::JoinError;
 pub use group::group;
 pub use join::join;
