@@ -69,6 +69,48 @@ pub trait Transport: Send {
     }
 }
 
+impl<T: Transport + ?Sized> Transport for Box<T> {
+    fn rank(&self) -> usize {
+        (**self).rank()
+    }
+
+    fn world(&self) -> usize {
+        (**self).world()
+    }
+
+    fn send(
+        &mut self,
+        to: usize,
+        tag: Tag,
+        payload: &[u8],
+        deadline: Deadline,
+    ) -> Result<(), TransportError> {
+        (**self).send(to, tag, payload, deadline)
+    }
+
+    fn receive(
+        &mut self,
+        from: usize,
+        tag: Tag,
+        buffer: &mut Vec<u8>,
+        deadline: Deadline,
+    ) -> Result<(), TransportError> {
+        (**self).receive(from, tag, buffer, deadline)
+    }
+
+    fn close(&mut self, reason: &str) {
+        (**self).close(reason);
+    }
+
+    fn stale(&self) -> u64 {
+        (**self).stale()
+    }
+
+    fn sent(&self) -> Sent {
+        (**self).sent()
+    }
+}
+
 /// Messages of collectives that a rank sent, and the bytes in them. What a transport adds on the
 /// wire (frames, control messages) is not in it: it is the same count on every transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
