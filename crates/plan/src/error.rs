@@ -44,6 +44,37 @@ pub enum PlanError {
         /// Its speed.
         speed: f64,
     },
+    /// The largest share allowed is too small.
+    #[error(
+        "{ranks} ranks of at most {largest} virtual nodes cannot share {virtual_nodes}: \
+         expected at least {least} for the largest"
+    )]
+    LargestShare {
+        /// Virtual nodes of the job.
+        virtual_nodes: usize,
+        /// Ranks that share them.
+        ranks: usize,
+        /// Largest share allowed.
+        largest: usize,
+        /// The smallest that would do.
+        least: usize,
+    },
+    /// Placements of a job as large are not searched.
+    #[error("{virtual_nodes} virtual nodes: a placement is searched for at most {limit}")]
+    TooManyToSearch {
+        /// Virtual nodes of the job.
+        virtual_nodes: usize,
+        /// The most that are.
+        limit: usize,
+    },
+    /// A time is not a number of seconds.
+    #[error("{what} takes {seconds} s, expected a finite number that is not negative")]
+    Seconds {
+        /// What takes it.
+        what: &'static str,
+        /// The time, in seconds.
+        seconds: f64,
+    },
     /// A range of virtual nodes reaches outside the job.
     #[error("virtual nodes {range:?} do not lie within 0..{virtual_nodes}")]
     Outside {

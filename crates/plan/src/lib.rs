@@ -39,9 +39,12 @@ pub mod kernel;
 mod layout;
 mod partial;
 mod placement;
+mod search;
 mod split;
 mod stack;
+mod step_cost;
 pub mod tree;
+mod wire;
 
 pub use bits::Bits;
 pub use error::PlanError;
@@ -51,3 +54,4 @@ pub use partial::{Partial, add_stretch};
 pub use placement::Placement;
 pub use split::{BatchSplit, chunk};
 pub use stack::{Node, Stack, evaluate};
+pub use step_cost::StepCost;

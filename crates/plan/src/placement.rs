@@ -74,7 +74,7 @@ impl Placement {
         Ok(Self::from_counts(round_quotas(virtual_nodes, &quotas)))
     }
 
-    fn from_counts(counts: impl IntoIterator<Item = usize>) -> Self {
+    pub(crate) fn from_counts(counts: impl IntoIterator<Item = usize>) -> Self {
         let ends = counts.into_iter().scan(0, |end, count| {
             *end += count;
             Some(*end)
@@ -116,7 +116,7 @@ impl Placement {
     }
 }
 
-fn check_sizes(virtual_nodes: usize, ranks: usize) -> Result<NonZeroUsize, PlanError> {
+pub(crate) fn check_sizes(virtual_nodes: usize, ranks: usize) -> Result<NonZeroUsize, PlanError> {
     if virtual_nodes == 0 {
         return Err(PlanError::NoVirtualNodes);
     }
