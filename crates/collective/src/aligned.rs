@@ -1,34 +1,16 @@
-//! The ordered all-reduce where every rank holds one node and the tree above them is the cube of
-//! the ranks: halving with doubling distance adds siblings, one level of the tree in each step.
+//! The ordered all-reduce where the placement is aligned ([`Placement::is_aligned`]): every rank holds
+//! one node, and the tree above them is the cube of the ranks. Halving with doubling distance adds
+//! siblings, one level of the tree in each step.
+//!
+//! [`Placement::is_aligned`]: burn_virtual_plan::Placement::is_aligned
 
-use std::ops::Range;
-
-use burn_virtual_plan::{Bits, Layout, Partial, Placement, tree};
+use burn_virtual_plan::{Bits, Layout, Partial};
 
 use crate::call::{Call, FIRST};
 use crate::cube::{self, Step};
 use crate::ordered::copy_beside;
 use crate::stream::{AHEAD, Stream};
 use crate::{CollectiveError, wire};
-
-/// Whether the tree joins the ranks pairwise, then the pairs, and so on: the placement alone says
-/// so, so that all ranks decide alike.
-pub(crate) fn applies(placement: &Placement) -> bool {
-    let root = 0..placement.virtual_nodes();
-    placement.ranks().is_power_of_two() && is_cube(placement, 0..placement.ranks(), root)
-}
-
-fn is_cube(placement: &Placement, ranks: Range<usize>, node: Range<usize>) -> bool {
-    let middle = ranks.start + ranks.len() / 2;
-    match tree::children(&node) {
-        _ if ranks.len() == 1 => placement.range(ranks.start) == node,
-        None => false,
-        Some((left, right)) => {
-            is_cube(placement, ranks.start..middle, left)
-                && is_cube(placement, middle..ranks.end, right)
-        }
-    }
-}
 
 /// Room for what lies beside the values of a sibling, kept from call to call.
 #[derive(Debug)]
@@ -149,45 +131,4 @@ fn take_piece(
     call.take_values(step.partner, part, piece.len(), |values| {
         sum.add_values(piece.start, present, values);
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn applies_to(counts: &[usize]) -> bool {
-        applies(&Placement::explicit(counts.iter().sum(), counts).unwrap())
-    }
-
-    #[test]
-    fn aligned_shares_are_a_cube() {
-        for counts in [
-            &[1][..],
-            &[5],
-            &[1, 1],
-            &[4, 4],
-            &[2, 2, 2, 2],
-            &[4, 2],
-            &[2, 2, 2, 1],
-        ] {
-            assert!(applies_to(counts), "{counts:?}");
-        }
-        assert!(applies_to(&[1; 16]));
-        assert!(applies_to(&[8, 3]));
-    }
-
-    #[test]
-    fn shares_are_no_cube_when_the_tree_joins_others_first() {
-        // No power of two; no node each; one node each, but at several depths.
-        for counts in [
-            &[2, 2, 2][..],
-            &[3, 5],
-            &[2, 4],
-            &[3, 1],
-            &[2, 1, 1, 2],
-            &[4, 2, 1, 1],
-        ] {
-            assert!(!applies_to(counts), "{counts:?}");
-        }
-    }
 }

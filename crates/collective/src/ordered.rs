@@ -26,7 +26,8 @@ pub(crate) fn all_reduce(
 ) -> Result<Option<Partial>, CollectiveError> {
     check(call, layout, placement, &nodes)?;
     let mut sums: Vec<_> = nodes.into_iter().map(|(_, sum)| sum).collect();
-    if aligned::applies(placement) {
+    // The placement alone decides, so that all ranks decide alike.
+    if placement.is_aligned() {
         let node = sums.pop().flatten();
         return aligned::all_reduce(call, &mut kept.beside, layout, node);
     }
