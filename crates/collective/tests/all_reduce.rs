@@ -4,44 +4,82 @@
 
 mod common;
 
-use burn_virtual_collective::Options;
+use burn_virtual_collective::{Group, Options};
 use burn_virtual_plan::{Layout, Partial, Placement, evaluate};
 use common::{constant, nodes, run, worlds};
 
 /// Element i of virtual node vn is i % 17 + vn; small whole numbers, so every sum is exact.
 fn ramp(layout: &Layout, vn: usize) -> Option<Partial> {
     let mut leaf = Partial::empty(layout);
-    let values: Vec<f32> = layout.segment(0).map(|i| (i % 17 + vn) as f32).collect();
+    let values = periodic(layout.elements(), |i| i + vn);
     leaf.set_segment(0, &values).unwrap();
     leaf.sums_mut()[0] = vn as f64;
     leaf.flags_mut().set(vn % 3);
     Some(leaf)
 }
 
+/// Element i is `value(i % 17)`.
+fn periodic(elements: usize, value: impl Fn(usize) -> usize) -> Vec<f32> {
+    let period: Vec<f32> = (0..17).map(|i| value(i) as f32).collect();
+    let mut all = period.repeat(elements.div_ceil(17)); // copies: much faster than one by one
+    all.truncate(elements);
+    all
+}
+
+/// Ways to share virtual nodes on `world` ranks: one each, aligned where the world is a power of two,
+/// even, the first or the last with most of them, large and small ones in turn, the fewest bytes.
+fn placements(world: usize) -> Vec<Placement> {
+    let even = 2 * world + 1;
+    let counts = [
+        vec![1; world],
+        vec![4; world],
+        (0..world)
+            .map(|rank| if rank == 0 { 7 } else { 1 })
+            .collect(),
+        (0..world)
+            .map(|rank| if rank + 1 == world { 7 } else { 1 })
+            .collect(),
+        (0..world).map(|rank| [3, 1][rank % 2]).collect(),
+    ];
+    let explicit = counts
+        .iter()
+        .map(|counts| Placement::explicit(counts.iter().sum(), counts).unwrap());
+    let even = [
+        Placement::even(even, world).unwrap(),
+        Placement::fewest_bytes(even, world, 4).unwrap(),
+    ];
+    explicit.chain(even).collect()
+}
+
+/// Checks what this rank gets where all bring ramps.
+fn check_sum(group: &mut Group, step: u64, elements: usize, placement: &Placement) {
+    let layout = Layout::new([elements], 1, 3);
+    let own = nodes(&layout, placement, group.rank(), |vn| ramp(&layout, vn));
+    let sum = group
+        .all_reduce(step, &layout, placement, own)
+        .unwrap()
+        .unwrap();
+    let virtual_nodes = placement.virtual_nodes();
+    let ids: usize = (0..virtual_nodes).sum();
+    let right = periodic(elements, |i| i * virtual_nodes + ids);
+    assert!(sum.values() == right, "{placement}, {elements} elements");
+    assert_eq!(sum.sums(), [ids as f64]);
+    assert_eq!(sum.flags().count(), virtual_nodes.min(3));
+    assert!(sum.present().get(0));
+}
+
 #[test]
-fn sum_is_right_for_every_world_and_size() {
+fn sum_is_right_for_every_world_size_and_placement() {
     for world in worlds() {
-        for elements in [0, 1, 2, 7, 100, 1000, 65_537] {
-            let virtual_nodes = 2 * world + 1;
-            let results = run(world, Options::default(), move |mut group| {
-                let layout = Layout::new([elements], 1, 3);
-                let placement = Placement::even(virtual_nodes, world).unwrap();
-                let own = nodes(&layout, &placement, group.rank(), |vn| ramp(&layout, vn));
-                group
-                    .all_reduce(0, &layout, &placement, own)
-                    .unwrap()
-                    .unwrap()
-            });
-            let ids: usize = (0..virtual_nodes).sum();
-            for result in results {
-                let result = result.unwrap();
-                let right = |i: usize| (i % 17 * virtual_nodes + ids) as f32;
-                assert!(result.values().iter().copied().eq((0..elements).map(right)));
-                assert_eq!(result.sums(), [ids as f64]);
-                assert_eq!(result.flags().count(), 3);
-                assert!(result.present().get(0));
+        let results = run(world, Options::default(), move |mut group| {
+            for placement in placements(world) {
+                for (step, elements) in (0..).zip([0, 1, 2, 7, 100, 1000, 65_537]) {
+                    check_sum(&mut group, step, elements, &placement);
+                }
             }
-        }
+            group.stale()
+        });
+        assert_eq!(results, vec![Some(0); world]);
     }
 }
 
@@ -228,22 +266,4 @@ fn unused_buffers_come_back_when_a_rank_has_several_nodes() {
         given - group.take_spares().len()
     });
     assert_eq!(results, [Some(1); 2]);
-}
-
-#[test]
-fn broadcast_gives_the_bytes_of_the_root_on_every_world() {
-    for world in worlds() {
-        for size in [0, 1, 1000] {
-            let root = world / 2;
-            let results = run(world, Options::default(), move |mut group| {
-                let mut bytes =
-                    vec![group.rank() as u8; if group.rank() == root { size } else { 7 }];
-                group.broadcast(root, &mut bytes).unwrap();
-                group.barrier().unwrap();
-                bytes
-            });
-            let right = vec![root as u8; size];
-            assert!(results.iter().all(|bytes| bytes.as_ref() == Some(&right)));
-        }
-    }
 }
