@@ -198,37 +198,89 @@ fn ordered_sends_every_node_when_placement_is_not_aligned() {
     }
 }
 
-/// The README's table: placement, nodes of each rank, and bytes of values against those of a ring, on
-/// the rank that sends the most and on average.
-#[test]
-fn ordered_sends_as_many_times_the_bytes_of_a_ring_as_the_table_says() {
-    let table: [(&[usize], &[usize], f64, f64); 12] = [
-        (&[4, 4, 4], &[1, 1, 1], 1.0, 1.0),
-        (&[3, 3], &[2, 2], 1.5, 1.5),
-        (&[3, 3, 2], &[2, 2, 1], 1.5, 1.33),
-        (&[3, 5], &[2, 2], 1.5, 1.5),
-        (&[1, 7], &[1, 3], 2.0, 1.5),
-        (&[3, 3, 2, 2, 2], &[2, 2, 1, 1, 1], 1.5, 1.2),
-        (&[6, 5, 5], &[2, 3, 2], 2.0, 1.67),
-        (&[8, 4, 4], &[1, 1, 1], 1.0, 1.0),
-        (&[11, 11, 10], &[3, 4, 2], 2.5, 2.0),
-        (&[21, 11], &[3, 3], 2.0, 2.0),
-        (&[22, 21, 21], &[3, 5, 3], 3.0, 2.33),
-        (&[31, 33], &[5, 2], 3.0, 2.25),
-    ];
-    for (counts, nodes, most, average) in table {
-        let (world, elements) = (counts.len(), 5040);
-        let ring = 8 * (elements - elements / world);
-        let ratio = |(sent, nodes): (Sent, &usize)| {
-            let beside = (world - 1) as u64 * (HEADER + *nodes as u64 * (8 + BESIDE));
-            (sent.bytes - beside) as f64 / ring as f64
-        };
-        let sent = ordered(counts, elements).into_iter();
-        let ratios: Vec<f64> = sent.zip(nodes).map(ratio).collect();
-        let mean = ratios.iter().sum::<f64>() / world as f64;
-        assert_eq!(ratios.iter().copied().fold(0.0, f64::max), most);
-        assert!((mean - average).abs() < 0.005, "{counts:?}: {mean}");
+/// A row of the README's table.
+struct Row {
+    placement: Placement,
+    /// Of each rank.
+    nodes: Vec<usize>,
+    /// Bytes of values against those of a ring, on the rank that sends the most.
+    most: f64,
+    average: f64,
+}
+
+/// The README's table of placements that are not aligned, as it stands there.
+fn table() -> Vec<Row> {
+    const HEAD: &str = "| virtual nodes | placement | nodes of each rank | most | average |";
+    let (_, table) = include_str!("../src/README.md").split_once(HEAD).unwrap();
+    let rows = table.trim_start().lines().skip(1); // dashes
+    rows.take_while(|line| line.starts_with('|'))
+        .map(row)
+        .collect()
+}
+
+fn row(line: &str) -> Row {
+    let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+    let [total, placement, nodes, most, average] = cells[..] else {
+        panic!("{line}");
+    };
+    let numbers = |text: &str| -> Vec<usize> {
+        text.split(", ")
+            .map(|number| number.parse().unwrap())
+            .collect()
+    };
+    let counts = numbers(placement.rsplit(": ").next().unwrap());
+    let placed = Placement::explicit(total.parse().unwrap(), &counts).unwrap();
+    if placement.starts_with("even on ") {
+        let even = Placement::even(placed.virtual_nodes(), placed.ranks());
+        assert_eq!(Ok(&placed), even.as_ref(), "{line}");
     }
+    Row {
+        placement: placed,
+        nodes: numbers(nodes),
+        most: most.parse().unwrap(),
+        average: average.parse().unwrap(),
+    }
+}
+
+/// Bytes of values that each rank sends in an ordered all-reduce, against those of a ring.
+fn byte_ratios(placement: &Placement) -> Vec<f64> {
+    let (world, elements) = (placement.ranks(), 5040); // a multiple of every world here
+    let ring = sum::<f32>(world, elements, Algorithm::Ring);
+    let ratio = |(rank, (sent, ring)): (usize, (Sent, Sent))| {
+        let beside = placement.subtrees(rank) as u64 * (8 + BESIDE);
+        let values = sent.bytes - (world as u64 - 1) * (HEADER + beside);
+        values as f64 / (ring.bytes - HEADER) as f64
+    };
+    let sent = ordered(&Vec::from(placement.clone()), elements);
+    sent.into_iter().zip(ring).enumerate().map(ratio).collect()
+}
+
+#[test]
+fn ordered_sends_as_many_times_the_bytes_of_a_ring_as_table_and_plan_say() {
+    let table = table();
+    assert!(table.len() >= 12, "{} rows", table.len());
+    for row in table {
+        let placement = row.placement;
+        assert!(!placement.is_aligned(), "{placement}");
+        let ranks = 0..placement.ranks();
+        let nodes: Vec<usize> = ranks.clone().map(|rank| placement.subtrees(rank)).collect();
+        assert_eq!(nodes, row.nodes, "{placement}");
+        let planned: Vec<f64> = ranks.map(|rank| placement.byte_ratio(rank)).collect();
+        assert_eq!(byte_ratios(&placement), planned, "{placement}");
+        assert_eq!(placement.worst_byte_ratio(), row.most, "{placement}");
+        let average = placement.mean_byte_ratio();
+        assert!(
+            (average - row.average).abs() < 0.005,
+            "{placement}: {average}"
+        );
+    }
+}
+
+#[test]
+fn twelve_twelve_and_eight_send_less_than_the_even_placement() {
+    let most = |placement: Placement| byte_ratios(&placement).into_iter().fold(0.0, f64::max);
+    assert_eq!(most(Placement::even(32, 3).unwrap()), 2.5);
+    assert_eq!(most(Placement::fewest_bytes(32, 3, 12).unwrap()), 1.5);
 }
 
 #[test]
