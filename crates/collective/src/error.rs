@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use burn_virtual_plan::PlanError;
 
-use crate::Operation;
+use crate::{Operation, Work};
 
 /// A message that could not be sent or received.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -85,8 +85,8 @@ pub enum TransportError {
 pub struct CallName {
     /// The operation.
     pub operation: Operation,
-    /// The training step, where the operation belongs to one.
-    pub step: Option<u64>,
+    /// What it is part of, where it belongs to a step.
+    pub work: Option<Work>,
     /// Number of the call within the group's epoch, from 0.
     pub sequence: u64,
 }
@@ -95,11 +95,16 @@ impl fmt::Display for CallName {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             operation,
+            work,
             sequence,
-            ..
         } = self;
-        match self.step {
-            Some(step) => write!(formatter, "{operation} of step {step}, call {sequence}"),
+        match work {
+            Some(Work { step, bucket, .. }) => {
+                write!(
+                    formatter,
+                    "{operation} of step {step}, bucket {bucket}, call {sequence}"
+                )
+            }
             None => write!(formatter, "{operation}, call {sequence}"),
         }
     }

@@ -17,6 +17,18 @@ pub(crate) fn barrier(call: &mut Call<'_>) -> Result<(), CollectiveError> {
     })
 }
 
+/// The bytes of every rank, in rank order.
+pub(crate) fn gather(call: &mut Call<'_>, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CollectiveError> {
+    let everyone: Vec<usize> = (0..call.world()).collect();
+    call.scatter(|_, out| out.extend_from_slice(bytes))?;
+    let mut all = Vec::with_capacity(everyone.len());
+    call.gather(FIRST, &everyone, |_, body, _| {
+        all.push(body.unwrap_or(bytes).to_vec());
+        Ok(())
+    })?;
+    Ok(all)
+}
+
 /// Replaces `bytes` on every rank by those of `root`.
 pub(crate) fn broadcast(
     call: &mut Call<'_>,

@@ -8,8 +8,8 @@ use burn_virtual_plan::{Layout, Node, Partial, Placement};
 use crate::call::{Buffers, Call};
 use crate::header::Header;
 use crate::{
-    Algorithm, CallName, CollectiveError, Element, Operation, Sent, Shares, Transport, exchange,
-    halving, ordered, ring,
+    Algorithm, CallName, CollectiveError, Element, Operation, Reduce, Sent, Shares, Transport,
+    Work, exchange, halving, ordered, ring, unordered,
 };
 
 /// How a group waits.
@@ -22,7 +22,8 @@ pub struct Options {
     /// one another in turn, those that don't wait for the culprit itself may wait an eighth longer,
     /// so that the one that does is the one that names it.
     pub timeout: Duration,
-    /// The same for the first collective of the group: other ranks may still be compiling.
+    /// The same for the first collective of the group, and for its first all-reduce of a step: other
+    /// ranks may still be compiling.
     pub first_timeout: Duration,
 }
 
@@ -45,6 +46,8 @@ pub struct Group {
     transport: Box<dyn Transport>,
     options: Options,
     sequence: u64,
+    /// Whether there was an all-reduce of a step.
+    stepped: bool,
     closed: Option<(usize, String)>,
     buffers: Buffers,
     kept: ordered::Kept,
@@ -57,6 +60,7 @@ impl Group {
             transport,
             options,
             sequence: 0,
+            stepped: false,
             closed: None,
             buffers: Buffers::default(),
             kept: ordered::Kept::default(),
@@ -116,24 +120,64 @@ impl Group {
         })
     }
 
+    /// What every rank brings, on every rank, in rank order. Lengths need not agree.
+    ///
+    /// # Errors
+    /// As [`Group::barrier`].
+    pub fn gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, CollectiveError> {
+        self.run(Header::gather(), |call, _| exchange::gather(call, bytes))
+    }
+
     /// The sum over all virtual nodes along the tree, the same bits on every rank and for every
     /// placement. `nodes` are this rank's maximal subtrees in order, as its stack gave them.
     /// Absent segments of the result hold zeros; `None` if no virtual node contributed.
     ///
     /// # Errors
     /// As [`Group::barrier`]; a contribution that is not what `layout` and `placement` ask for;
-    /// another step, layout or placement on some other rank.
+    /// another step, batch, layout or placement on some other rank.
     pub fn all_reduce(
         &mut self,
-        step: u64,
+        work: impl Into<Work>,
         layout: &Layout,
         placement: &Placement,
         nodes: Vec<Node>,
     ) -> Result<Option<Partial>, CollectiveError> {
-        let header = Header::all_reduce(step, layout, placement);
-        self.run(header, |call, kept| {
-            ordered::all_reduce(call, kept, layout, placement, nodes)
-        })
+        self.all_reduce_by(Reduce::Ordered, work, layout, placement, nodes)
+    }
+
+    /// [`Group::all_reduce`] in another way. All but [`Reduce::Ordered`] give the same bits on every
+    /// rank and in every run, but not for every placement.
+    ///
+    /// # Errors
+    /// As there; another way on some other rank.
+    pub fn all_reduce_by(
+        &mut self,
+        reduce: Reduce,
+        work: impl Into<Work>,
+        layout: &Layout,
+        placement: &Placement,
+        nodes: Vec<Node>,
+    ) -> Result<Option<Partial>, CollectiveError> {
+        let work = work.into();
+        let Some(algorithm) = reduce.algorithm() else {
+            let header = Header::all_reduce(Operation::AllReduce, work, layout, placement);
+            return self.run_part(header, work, |call, kept| {
+                ordered::all_reduce(call, kept, layout, placement, nodes)
+            });
+        };
+        let header = Header::all_reduce(algorithm.operation(), work, layout, placement);
+        let joined = self.run_part(header, work, |call, kept| {
+            unordered::join(call, &mut kept.spare, layout, placement, nodes)
+        })?;
+        let Some(mut sum) = joined else {
+            return Ok(None); // as on every other rank
+        };
+        let spare = self.take_spares();
+        let values = sum.values_mut();
+        let header = Header::slice(algorithm.operation(), f32::TYPE, values.len());
+        self.run_part(header, work, |call, _| flat(call, algorithm, values))?;
+        self.kept.spare = spare;
+        Ok(Some(sum))
     }
 
     /// Replaces `values` on every rank by their sum over all ranks: the same bits on every rank,
@@ -164,10 +208,7 @@ impl Group {
         values: &mut [T],
     ) -> Result<(), CollectiveError> {
         let header = Header::slice(algorithm.operation(), T::TYPE, values.len());
-        self.run(header, |call, _| match algorithm {
-            Algorithm::Ring => ring::all_reduce(call, values),
-            Algorithm::HalvingDoubling => halving::all_reduce(call, values),
-        })
+        self.run(header, |call, _| flat(call, algorithm, values))
     }
 
     /// Replaces this rank's share of `values` by its sum over all ranks; the rest of them, and after
@@ -221,22 +262,45 @@ impl Group {
         }
     }
 
-    /// Makes one call, and closes the group if it fails.
+    /// Makes a call that belongs to no step.
     fn run<T>(
         &mut self,
         header: Header,
         body: impl FnOnce(&mut Call<'_>, &mut ordered::Kept) -> Result<T, CollectiveError>,
     ) -> Result<T, CollectiveError> {
-        let operation = header.operation;
+        self.run_call(header, None, body)
+    }
+
+    /// Makes a call that is part of a step.
+    fn run_part<T>(
+        &mut self,
+        header: Header,
+        work: Work,
+        body: impl FnOnce(&mut Call<'_>, &mut ordered::Kept) -> Result<T, CollectiveError>,
+    ) -> Result<T, CollectiveError> {
+        let result = self.run_call(header, Some(work), body);
+        self.stepped = true;
+        result
+    }
+
+    /// Makes one call, and closes the group if it fails.
+    fn run_call<T>(
+        &mut self,
+        header: Header,
+        work: Option<Work>,
+        body: impl FnOnce(&mut Call<'_>, &mut ordered::Kept) -> Result<T, CollectiveError>,
+    ) -> Result<T, CollectiveError> {
         let name = CallName {
-            operation,
-            step: (operation == Operation::AllReduce).then_some(header.step),
+            operation: header.operation,
+            work,
             sequence: self.sequence,
         };
         self.check_open(name)?;
-        let timeout = match self.sequence {
-            0 => self.options.first_timeout,
-            _ => self.options.timeout,
+        let is_first = self.sequence == 0 || (work.is_some() && !self.stepped);
+        let timeout = if is_first {
+            self.options.first_timeout
+        } else {
+            self.options.timeout
         };
         self.sequence += 1;
         self.kept.spare.clear();
@@ -278,6 +342,17 @@ impl Group {
             }
             error => self.abort(&error.to_string()),
         }
+    }
+}
+
+fn flat<T: Element>(
+    call: &mut Call<'_>,
+    algorithm: Algorithm,
+    values: &mut [T],
+) -> Result<(), CollectiveError> {
+    match algorithm {
+        Algorithm::Ring => ring::all_reduce(call, values),
+        Algorithm::HalvingDoubling => halving::all_reduce(call, values),
     }
 }
 

@@ -2,17 +2,17 @@
 
 use burn_virtual_plan::{Layout, Placement};
 
-use crate::{ElementType, Operation, Shares};
+use crate::{ElementType, Operation, Shares, Work};
 
 const MAGIC: [u8; 4] = *b"BVCM";
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 
 /// Size of an encoded header.
-pub(crate) const BYTES: usize = 72;
+pub(crate) const BYTES: usize = 88;
 
 /// What a rank takes the call for. Two ranks whose headers differ do not mean the same call.
 ///
-/// On the wire, little-endian, 72 bytes; the transport guards the bytes themselves:
+/// On the wire, little-endian, 88 bytes; the transport guards the bytes themselves:
 ///
 /// | offset | bytes | field |
 /// |---|---|---|
@@ -20,7 +20,7 @@ pub(crate) const BYTES: usize = 72;
 /// | 4 | 2 | version |
 /// | 6 | 1 | operation code |
 /// | 7 | 1 | code of the element type, 0 if there is none |
-/// | 8 | 64 | eight numbers of 8 bytes, in the order of the struct |
+/// | 8 | 80 | ten numbers of 8 bytes, in the order of the struct |
 ///
 /// A number that an operation does not use is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,10 @@ pub(crate) struct Header {
     pub(crate) element: Option<ElementType>,
     /// Training step.
     pub(crate) step: u64,
+    /// Part of the step's vector.
+    pub(crate) bucket: u64,
+    /// Samples of the step.
+    pub(crate) samples: u64,
     /// Rank whose contents are broadcast.
     pub(crate) root: u64,
     pub(crate) elements: u64,
@@ -43,8 +47,10 @@ pub(crate) struct Header {
 }
 
 /// Names of the numbers, as they appear in errors.
-const FIELDS: [&str; 8] = [
+const FIELDS: [&str; 10] = [
     "step",
+    "bucket",
+    "number of samples",
     "root",
     "element count",
     "segment count",
@@ -64,14 +70,18 @@ pub(crate) struct Difference {
 
 impl Header {
     pub(crate) fn barrier() -> Self {
-        Self::from_numbers(Operation::Barrier, None, [0; 8])
+        Self::from_numbers(Operation::Barrier, None, [0; 10])
+    }
+
+    pub(crate) fn gather() -> Self {
+        Self::from_numbers(Operation::Gather, None, [0; 10])
     }
 
     pub(crate) fn broadcast(root: usize) -> Self {
         let root = root as u64;
         Self {
             root,
-            ..Self::from_numbers(Operation::Broadcast, None, [0; 8])
+            ..Self::from_numbers(Operation::Broadcast, None, [0; 10])
         }
     }
 
@@ -79,7 +89,7 @@ impl Header {
     pub(crate) fn slice(operation: Operation, element: ElementType, elements: usize) -> Self {
         Self {
             elements: elements as u64,
-            ..Self::from_numbers(operation, Some(element), [0; 8])
+            ..Self::from_numbers(operation, Some(element), [0; 10])
         }
     }
 
@@ -93,11 +103,19 @@ impl Header {
         Self { layout, ..self }
     }
 
-    pub(crate) fn all_reduce(step: u64, layout: &Layout, placement: &Placement) -> Self {
+    /// A call on the virtual nodes of a step.
+    pub(crate) fn all_reduce(
+        operation: Operation,
+        work: Work,
+        layout: &Layout,
+        placement: &Placement,
+    ) -> Self {
         Self {
-            operation: Operation::AllReduce,
+            operation,
             element: None,
-            step,
+            step: work.step,
+            bucket: work.bucket.into(),
+            samples: work.samples,
             root: 0,
             elements: layout.elements() as u64,
             segments: layout.segments() as u64,
@@ -108,9 +126,11 @@ impl Header {
         }
     }
 
-    fn numbers(&self) -> [u64; 8] {
+    fn numbers(&self) -> [u64; 10] {
         let Self {
             step,
+            bucket,
+            samples,
             root,
             elements,
             segments,
@@ -121,13 +141,19 @@ impl Header {
             ..
         } = *self;
         [
-            step, root, elements, segments, sums, flags, layout, placement,
+            step, bucket, samples, root, elements, segments, sums, flags, layout, placement,
         ]
     }
 
-    fn from_numbers(operation: Operation, element: Option<ElementType>, numbers: [u64; 8]) -> Self {
+    fn from_numbers(
+        operation: Operation,
+        element: Option<ElementType>,
+        numbers: [u64; 10],
+    ) -> Self {
         let [
             step,
+            bucket,
+            samples,
             root,
             elements,
             segments,
@@ -140,6 +166,8 @@ impl Header {
             operation,
             element,
             step,
+            bucket,
+            samples,
             root,
             elements,
             segments,
@@ -180,7 +208,7 @@ impl Header {
             }
         };
         let (words, _) = words.as_chunks::<8>();
-        let mut numbers = [0; 8];
+        let mut numbers = [0; 10];
         for (number, word) in numbers.iter_mut().zip(words) {
             *number = u64::from_le_bytes(*word);
         }
@@ -227,6 +255,8 @@ mod tests {
         operation: Operation::AllReduce,
         element: Some(ElementType::F64),
         step: 5,
+        bucket: 6,
+        samples: 64,
         root: 0,
         elements: 1000,
         segments: 7,

@@ -42,7 +42,7 @@ pub(crate) fn all_reduce(
 }
 
 /// Refuses a contribution that the other ranks could not make sense of.
-fn check(
+pub(crate) fn check(
     call: &Call<'_>,
     layout: &Layout,
     placement: &Placement,

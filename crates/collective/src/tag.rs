@@ -24,6 +24,8 @@ pub enum Operation {
     AllGather = 7,
     /// One rank's vector to all.
     BroadcastSlice = 8,
+    /// Each rank's bytes to all.
+    Gather = 9,
 }
 
 impl Operation {
@@ -43,6 +45,7 @@ impl Operation {
             Self::ReduceScatter,
             Self::AllGather,
             Self::BroadcastSlice,
+            Self::Gather,
         ];
         all.into_iter().find(|operation| operation.code() == code)
     }
@@ -59,6 +62,7 @@ impl fmt::Display for Operation {
             Self::ReduceScatter => "reduce-scatter",
             Self::AllGather => "all-gather",
             Self::BroadcastSlice => "slice broadcast",
+            Self::Gather => "gather",
         })
     }
 }
@@ -141,7 +145,7 @@ mod tests {
         let known = (0..=u8::MAX).filter_map(Operation::from_code);
         assert_eq!(
             known.map(Operation::code).collect::<Vec<_>>(),
-            [1, 2, 3, 4, 5, 6, 7, 8]
+            [1, 2, 3, 4, 5, 6, 7, 8, 9]
         );
     }
 }
