@@ -1,6 +1,6 @@
 //! What tests of forming need.
 
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -117,4 +117,27 @@ pub(crate) fn free_address() -> String {
             return listener.local_addr().unwrap().to_string();
         }
     }
+}
+
+/// Where somebody listens at `ip` (version 4), as soon as somebody does. None where the system does not
+/// say so.
+pub(crate) fn listener_at(ip: &str) -> Option<SocketAddr> {
+    let ip: Ipv4Addr = ip.parse().unwrap();
+    let begin = format!("{:08X}:", u32::from_ne_bytes(ip.octets()));
+    let deadline = Instant::now() + LIMIT;
+    while Instant::now() < deadline {
+        // Columns: number, local address, remote one, state. Listening is state 0A.
+        let table = std::fs::read_to_string("/proc/net/tcp").ok()?;
+        let local = |line: &str| -> Option<u16> {
+            let mut columns = line.split_whitespace().skip(1);
+            let port = columns.next()?.strip_prefix(&begin)?;
+            let listens = columns.nth(1)? == "0A";
+            listens.then(|| u16::from_str_radix(port, 16).ok())?
+        };
+        if let Some(port) = table.lines().find_map(local) {
+            return Some(SocketAddr::from((ip, port)));
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    panic!("nobody listens at {ip}");
 }

@@ -13,6 +13,7 @@ use burn_virtual_collective::{Deadline, Group, Options, Sent, Tag, Transport, Tr
 use burn_virtual_plan::{Layout, Partial, Placement, Stack};
 
 use super::help::LIMIT;
+use super::strangers::{self, Words};
 
 /// How long ranks in processes wait: for each other and in collectives.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -22,7 +23,7 @@ const MARK: &str = "@ ";
 
 const VARIABLE: &str = "BURN_VIRTUAL_TEST_RANK";
 
-/// A child process that does what it is told, line by line. It is killed when it is dropped.
+/// A child process that does what it is told, line by line: mostly, to be a rank. It is killed when it is dropped.
 pub(crate) struct Rank {
     child: Child,
     orders: ChildStdin,
@@ -168,18 +169,31 @@ fn process_of_a_rank() {
         return;
     }
     let left = Arc::new(AtomicUsize::new(usize::MAX));
-    let mut group = None;
+    let (mut group, mut strangers) = (None, vec![]);
+    let (mut timeout, mut bind) = (TIMEOUT, "127.0.0.1".to_owned());
     for order in std::io::stdin().lines().map_while(Result::ok) {
         let words: Vec<_> = order.split(' ').collect();
         match &words[..] {
             ["join", host, store, rank, world] => {
-                let joined = join(&settings(host, store, rank, world));
+                let joined = join(&Settings {
+                    bind: bind.clone(),
+                    timeout,
+                    ..settings(host, store, rank, world)
+                });
                 answer(joined, |inner| {
                     let left = left.clone();
                     group = Some(Group::new(Box::new(Halting { inner, left }), options()));
                     "joined".to_owned()
                 });
             }
+            ["wait", seconds] => timeout = Duration::from_secs(seconds.parse().unwrap()),
+            ["bind", host] => bind = (*host).to_owned(),
+            ["strangers", words, count, at] => {
+                let (count, at) = (count.parse().unwrap(), at.parse().unwrap());
+                strangers = strangers::strangers(Words::of(words), count, at);
+                say(&format!("connected {}", strangers.len()));
+            }
+            ["heard"] => say(&format!("heard {}", strangers::most_heard(&mut strangers))),
             ["halt", sends] => left.store(sends.parse().unwrap(), Ordering::Relaxed),
             ["reduce"] => answer(reduce(group.as_mut().unwrap()), |sum| format!("sum {sum}")),
             ["barrier"] => answer(group.as_mut().unwrap().barrier(), |()| "passed".to_owned()),
@@ -195,7 +209,6 @@ fn settings(host: &str, store: &str, rank: &str, world: &str) -> Settings {
     };
     Settings {
         host,
-        timeout: TIMEOUT,
         ..Settings::new(store, rank.parse().unwrap(), world.parse().unwrap())
     }
 }

@@ -3,21 +3,52 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::thread;
 use std::time::Duration;
 
-use burn_virtual_collective::tcp::{Job, Limits, Settings, Store, Token};
+use burn_virtual_collective::tcp::{Job, Limits, Store, Token};
 
-use super::help::{assert_works, result, settings, start, store, within_limit};
+use super::help::{LIMIT, assert_contains, listener_at, store, within_limit};
+use super::rank::Rank;
 
-/// Fewer than the issue of a real flood; the bound of half-open connections is passed twice over.
-const STRANGERS: usize = 300;
+/// Connections that one process holds: fewer than the file descriptors that it has on any system.
+const EACH: usize = 500;
 
-fn connect(at: SocketAddr) -> Option<TcpStream> {
-    TcpStream::connect_timeout(&at, Duration::from_secs(5)).ok()
+/// Processes of strangers at each door, all of which hold their connections when the last rank comes:
+/// 1,000 connections, of which a door keeps few.
+const PROCESSES: usize = 2;
+
+/// What a stranger says.
+#[derive(Clone, Copy)]
+pub(crate) enum Words {
+    /// Nothing.
+    Silence,
+    /// Bytes that nobody has chosen.
+    Noise,
+    /// The first message of a handshake, and no more.
+    Hello,
 }
 
-/// Bytes that nobody has chosen.
+impl Words {
+    const ALL: [(&str, Self); 3] = [
+        ("silence", Self::Silence),
+        ("noise", Self::Noise),
+        ("hello", Self::Hello),
+    ];
+
+    pub(crate) fn of(name: &str) -> Self {
+        let found = Self::ALL.into_iter().find(|(known, _)| *known == name);
+        found.unwrap().1
+    }
+
+    fn bytes(self, seed: usize) -> Vec<u8> {
+        match self {
+            Self::Silence => vec![],
+            Self::Noise => noise(seed),
+            Self::Hello => [&b"BVTH\x01\0\0\0"[..], &[1; 32]].concat(),
+        }
+    }
+}
+
 fn noise(seed: usize) -> Vec<u8> {
     let mut state = seed as u64 + 1;
     let byte = |_| {
@@ -29,56 +60,102 @@ fn noise(seed: usize) -> Vec<u8> {
     (0..seed % 700 + 1).map(byte).collect()
 }
 
-/// A group of three forms while `disturb` has the store's address, before, during and after.
-fn assert_forms(disturb: impl Fn(SocketAddr) -> Vec<TcpStream> + Clone + Send + 'static) {
-    within_limit(move || {
-        let store = store(3);
-        let at = store.addr();
-        let patient = |rank| Settings {
-            timeout: Duration::from_secs(9),
-            ..settings(&store, rank, 3)
-        };
-        let first = start(patient(0));
-        let before = disturb(at);
-        let meanwhile = {
-            let disturb = disturb.clone();
-            thread::spawn(move || disturb(at))
-        };
-        let others = [1, 2].map(|rank| start(patient(rank)));
-        let [one, two] = others.map(|joining| result(&joining));
-        assert_works(vec![result(&first), one, two]);
-        drop((before, meanwhile.join().unwrap()));
-    });
+fn connect(at: SocketAddr) -> std::io::Result<TcpStream> {
+    TcpStream::connect_timeout(&at, LIMIT)
+}
+
+/// Connections that say these words and stay, as many as come about.
+pub(crate) fn strangers(words: Words, count: usize, at: SocketAddr) -> Vec<TcpStream> {
+    let stranger = |seed| {
+        let mut stream = connect(at).ok()?;
+        // In vain if it is hung up on meanwhile.
+        let _ = stream.write_all(&words.bytes(seed));
+        Some(stream)
+    };
+    (0..count).filter_map(stranger).collect()
+}
+
+/// The most bytes that any of them was sent.
+pub(crate) fn most_heard(strangers: &mut [TcpStream]) -> usize {
+    let heard = |stream: &mut TcpStream| {
+        let mut bytes = vec![];
+        stream.set_nonblocking(true).unwrap();
+        let _ = stream.read_to_end(&mut bytes); // what there is, then that it would have to wait
+        bytes.len()
+    };
+    strangers.iter_mut().map(heard).max().unwrap_or(0)
+}
+
+/// A rank in a process that waits at `store`, for as long as it takes, with a port at `bind`.
+fn waiting(store: &Store, rank: usize, bind: &str) -> Rank {
+    let mut process = Rank::start();
+    process.tell("wait 60");
+    process.tell(&format!("bind {bind}"));
+    process.tell(&format!("join launcher {} {rank} 3", store.addr()));
+    process
+}
+
+/// A process of strangers at each door.
+fn crowd(words: &str, doors: &[SocketAddr]) -> Vec<Rank> {
+    let at = |door| {
+        let mut process = Rank::start();
+        process.tell(&format!("strangers {words} {EACH} {door}"));
+        process
+    };
+    doors.iter().map(at).collect()
+}
+
+/// A group of three forms, and sums, among strangers at the store and at the ranks' own doors, who are
+/// told nothing but what a challenge is. More of them come with the last rank.
+fn assert_forms(words: &str, net: u8, challenge: usize) {
+    let binds = [1, 2, 3].map(|host| format!("127.{net}.0.{host}"));
+    let store = store(3);
+    let mut ranks = [0, 1]
+        .map(|rank| waiting(&store, rank, &binds[rank]))
+        .into_iter()
+        .collect::<Vec<_>>();
+    let mut doors = vec![store.addr()];
+    doors.extend(binds[..2].iter().filter_map(|bind| listener_at(bind)));
+
+    let mut strangers: Vec<Rank> = (0..PROCESSES).flat_map(|_| crowd(words, &doors)).collect();
+    for process in &strangers {
+        assert_eq!(process.hear(), format!("connected {EACH}"));
+    }
+    strangers.extend(crowd(words, &doors));
+    ranks.push(waiting(&store, 2, &binds[2]));
+    for rank in &mut ranks {
+        assert_eq!(rank.hear(), "joined");
+        rank.tell("reduce");
+    }
+    for rank in &ranks {
+        assert_eq!(rank.hear(), "sum 6");
+    }
+
+    for process in &strangers[PROCESSES * doors.len()..] {
+        // Doors close behind the last rank.
+        assert_contains(&process.hear(), &["connected "]);
+    }
+    for process in &mut strangers {
+        process.tell("heard");
+        let heard = process.hear();
+        let most: usize = heard.strip_prefix("heard ").unwrap().parse().unwrap();
+        assert!(most <= challenge, "{heard} bytes");
+    }
 }
 
 #[test]
 fn group_forms_while_strangers_send_noise() {
-    assert_forms(|at| {
-        let strangers = (0..STRANGERS).filter_map(|seed| {
-            let mut stranger = connect(at)?;
-            let _ = stranger.write_all(&noise(seed));
-            Some(stranger)
-        });
-        strangers.collect()
-    });
+    assert_forms("noise", 91, 0);
 }
 
 #[test]
 fn group_forms_while_strangers_say_nothing() {
-    assert_forms(|at| (0..STRANGERS).filter_map(|_| connect(at)).collect());
+    assert_forms("silence", 92, 0);
 }
 
 #[test]
 fn group_forms_while_strangers_say_hello_and_no_more() {
-    assert_forms(|at| {
-        let strangers = (0..STRANGERS).filter_map(|_| {
-            let mut stranger = connect(at)?;
-            let _ = stranger.write_all(b"BVTH\x01\0\0\0");
-            let _ = stranger.write_all(&[1; 32]);
-            Some(stranger)
-        });
-        strangers.collect()
-    });
+    assert_forms("hello", 93, 40);
 }
 
 #[test]
