@@ -48,7 +48,7 @@ impl Transport for MemoryTransport {
         let mut copy = self.mailboxes[to].buffer(payload.len());
         copy.extend_from_slice(payload);
         self.mailboxes[to].push(self.rank, tag, copy);
-        self.sent.count(payload);
+        self.sent.count(&tag, payload);
         Ok(())
     }
 
@@ -61,6 +61,10 @@ impl Transport for MemoryTransport {
     ) -> Result<(), TransportError> {
         self.check_link(from)?;
         self.mailboxes[self.rank].receive(from, tag, buffer, deadline, &mut self.stale)
+    }
+
+    fn arrived(&self, from: usize) -> Option<(u64, u64)> {
+        self.mailboxes[self.rank].arrived(from)
     }
 
     fn close(&mut self, reason: &str) {

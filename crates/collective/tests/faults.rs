@@ -122,7 +122,7 @@ fn others_name_rank_and_step_when_one_never_enters_case_36() {
         let error = result.clone().flatten().unwrap();
         assert_all_contain(
             &[error],
-            &["step 5", "no message from rank [1]", "all-reduce"],
+            &["step 5", "no message from rank 1", "all-reduce"],
         );
     }
 }

@@ -29,7 +29,7 @@ type Fate = fn(&mut Rank);
 
 const FATES: [(Fate, &str); 2] = [
     (Rank::kill, "rank 0 is gone"),
-    (|rank| rank.stop(), "no message from rank [0]"),
+    (|rank| rank.stop(), "no message from rank 0"),
 ];
 
 /// Both err because of rank 0; then they form a group of two whose sum is right.
