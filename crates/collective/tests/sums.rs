@@ -10,6 +10,7 @@ use bytemuck::cast_slice;
 use common::{late_now_and_then, run, worlds};
 use half::{bf16, f16};
 
+/// Nothing at all and fewer elements than ranks (case 23) among them.
 const SIZES: [usize; 7] = [0, 1, 2, 7, 100, 1000, 65_537];
 const ALGORITHMS: [Algorithm; 2] = [Algorithm::Ring, Algorithm::HalvingDoubling];
 

@@ -34,7 +34,7 @@ fn both_get_on_when_each_sends_much_before_it_receives() {
         let ranks = pair().map(|mut end| {
             std::thread::spawn(move || {
                 let (own, other) = (end.rank(), 1 - end.rank());
-                let payload = vec![own as u8 + 1; BYTES];
+                let [payload, expected] = [own, other].map(|rank| vec![rank as u8 + 1; BYTES]);
                 let mut buffer = vec![];
                 for part in 0..2 {
                     end.send(other, Tag { part, ..TAG }, &payload, soon())
@@ -43,8 +43,7 @@ fn both_get_on_when_each_sends_much_before_it_receives() {
                 for part in 0..2 {
                     let tag = Tag { part, ..TAG };
                     end.receive(other, tag, &mut buffer, soon()).unwrap();
-                    assert!(buffer.len() == BYTES);
-                    assert!(buffer.iter().all(|&byte| byte == other as u8 + 1));
+                    assert!(buffer == expected);
                 }
                 end
             })
