@@ -41,8 +41,9 @@ pub(crate) fn one_group(
 impl<B: VirtualAutodiff> Session<B> {
     /// Compares what decides the result with all other ranks.
     pub(crate) fn agree<M: AutodiffModule<B>>(&mut self, model: &M) -> Result<(), TrainError> {
-        let agreed = self.terms(model).and_then(|terms| self.compare(&terms));
-        agreed.inspect_err(|error| self.ranks.leave(error))
+        let terms = self.terms(model);
+        let terms = terms.inspect_err(|error| self.ranks.leave(error))?;
+        self.compare(&terms)
     }
 
     fn terms<M: AutodiffModule<B>>(&self, model: &M) -> Result<Terms, TrainError> {
@@ -69,6 +70,7 @@ impl<B: VirtualAutodiff> Session<B> {
         Ok(terms.with("initial weights", WeightsHash::of(model)?))
     }
 
+    /// All ranks come to the same outcome, so there is nobody to tell of a difference.
     fn compare(&mut self, terms: &Terms) -> Result<(), TrainError> {
         let own = vec![terms.encode(); self.ranks.here()];
         compare(&self.gather(own)?)
@@ -85,11 +87,9 @@ impl<B: VirtualAutodiff> Session<B> {
         &mut self,
         model: &M,
     ) -> Result<WeightsHash, TrainError> {
-        let compared = WeightsHash::of(model).and_then(|hash| {
-            let terms = Terms::default().with("weights", hash);
-            self.compare(&terms).map(|()| hash)
-        });
-        compared.inspect_err(|error| self.ranks.leave(error))
+        let hash = WeightsHash::of(model).inspect_err(|error| self.ranks.leave(error))?;
+        self.compare(&Terms::default().with("weights", hash))?;
+        Ok(hash)
     }
 
     /// Hands something to all ranks of the group: `own` is what each rank of this process brings, in
