@@ -279,8 +279,8 @@ fn bits_in_buckets(group: &mut Group, step: u64, of: usize) -> Vec<u32> {
     let rank = group.rank();
     let mut bits = vec![];
     for (bucket, sizes) in (0..).zip(SEGMENTS.chunks(of)) {
-        let mixed = (step * 31 + u64::from(bucket) * 7 + rank as u64 * 5) % 23;
-        std::thread::sleep(Duration::from_millis(mixed.saturating_sub(17)));
+        let mixed = (step * 31 + u64::from(bucket) * 7 + rank as u64 * 5) % 47;
+        std::thread::sleep(Duration::from_millis(mixed.saturating_sub(41)));
         let layout = Layout::new(sizes.iter().copied(), 0, 0);
         let own = nodes(&layout, &placement, rank, |vn| {
             let mut leaf = Partial::empty(&layout);

@@ -105,10 +105,10 @@ pub(crate) fn short() -> Options {
     }
 }
 
-/// Holds one of three ranks up for 50 ms in about one of 250 calls, each in others.
+/// Holds one of three ranks up for 50 ms in about one of 500 calls, each in others.
 #[allow(dead_code)] // not every test file calls in a row
 pub(crate) fn late_now_and_then(rank: usize, call: usize) {
-    if (call * 7919 + rank * 83) % 250 == 17 {
+    if (call * 7919 + rank * 83) % 500 == 17 {
         thread::sleep(Duration::from_millis(50));
     }
 }
