@@ -13,6 +13,9 @@ use crate::Deadline;
 /// The longest wait of a writer before it looks whether the group was closed meanwhile.
 const SLICE: Duration = Duration::from_millis(20);
 
+/// Bytes that a copy costs nothing of.
+const SHORT: usize = 64;
+
 pub(super) struct Link {
     pub(super) stream: TcpStream,
     writer: Mutex<Writer>,
@@ -31,8 +34,8 @@ struct Writer {
 struct Cut {
     header: [u8; BYTES],
     written: usize,
-    // Without a payload, so that anybody can write the rest of it.
-    is_bare: bool,
+    // The payload, where that is short: then anybody can write the rest of the frame.
+    payload: Option<Vec<u8>>,
 }
 
 /// Why a frame was not written.
@@ -103,9 +106,14 @@ impl Link {
         if let Some(broken) = &writer.broken {
             return Err(WriteError::Broken(broken.clone()));
         }
-        if let Some(Cut { header, .. }) = writer.cut.as_ref().filter(|cut| cut.is_bare) {
-            let header = *header;
-            self.write_frame(&mut writer, &header, &[], deadline, &called_off)?;
+        if let Some(Cut {
+            header,
+            payload: Some(payload),
+            ..
+        }) = &writer.cut
+        {
+            let (header, payload) = (*header, payload.clone());
+            self.write_frame(&mut writer, &header, &payload, deadline, &called_off)?;
         }
         let header = Header::new(subject, writer.sequence, payload).encode();
         match &writer.cut {
@@ -148,7 +156,7 @@ impl Link {
                 writer.cut = (written > 0).then_some(Cut {
                     header: *header,
                     written: written as usize,
-                    is_bare: payload.is_empty(),
+                    payload: (payload.len() <= SHORT).then(|| payload.to_vec()),
                 });
                 Err(WriteError::Late { written, bytes })
             }
@@ -191,5 +199,40 @@ impl Link {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::super::frame;
+    use super::*;
+
+    #[test]
+    fn short_frame_is_finished_first_when_it_was_cut() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let own = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut other, _) = listener.accept().unwrap();
+        let link = Link::new(own).unwrap();
+        let payload = b"in 3".to_vec();
+        for (written, sequence) in [(20, 0), (BYTES + 1, 2)] {
+            let header = Header::new(Subject::Leave, sequence, &payload).encode();
+            let frame = [&header[..], &payload].concat();
+            (&link.stream).write_all(&frame[..written]).unwrap();
+            link.writer.lock().unwrap().cut = Some(Cut {
+                header,
+                written,
+                payload: Some(payload.clone()),
+            });
+            let soon = Deadline::after(Duration::from_secs(8));
+            link.write(Subject::Close, b"done", soon, || false).unwrap();
+            let mut next = |sequence| {
+                let frame = frame::read(&mut other, sequence, 100, |_| vec![]);
+                frame.unwrap().unwrap()
+            };
+            assert_eq!(next(sequence), (Subject::Leave, payload.clone()));
+            assert_eq!(next(sequence + 1), (Subject::Close, b"done".to_vec()));
+        }
     }
 }
