@@ -3,11 +3,16 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
+use burn_virtual::distributed::Reduce;
 use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::backend::Kind;
+use crate::bench::BenchArgs;
 use crate::devices::Device;
+#[cfg(unix)]
+use crate::launch::{LaunchArgs, TetherArgs};
 
 /// Deep-learning training on virtual nodes: the same bits on any hardware.
 #[derive(Debug, Parser)]
@@ -26,6 +31,17 @@ pub(crate) enum Command {
     Predict(PredictArgs),
     /// Train the same job on several placements and every backend of this build, and compare.
     Verify(VerifyArgs),
+    /// Measure what collectives take.
+    Bench(BenchArgs),
+    /// Start several processes of a job, and stop all if one fails.
+    #[cfg(unix)]
+    Launch(LaunchArgs),
+    #[cfg(unix)]
+    #[command(hide = true)]
+    Tether(TetherArgs),
+    #[cfg(unix)]
+    #[command(hide = true)]
+    Guard,
 }
 
 /// `burn-virtual train`.
@@ -51,6 +67,18 @@ pub(crate) struct TrainArgs {
 
     #[command(flatten)]
     pub(crate) placing: PlacingArgs,
+
+    /// How the gradients of the ranks are added: along the tree of virtual nodes, or with the fewest
+    /// bytes for every placement. All but `ordered` let the bits depend on the placement.
+    #[arg(long, default_value_t, value_name = "ordered|ring|halving-doubling")]
+    pub(crate) reduce: Reduce,
+
+    #[command(flatten)]
+    pub(crate) waiting: WaitingArgs,
+
+    /// Accept ranks that do not compute the same bits: the result then depends on the placement.
+    #[arg(long)]
+    pub(crate) allow_drift: bool,
 
     /// Stop after this many steps.
     #[arg(long, value_name = "N", value_parser = at_least_one, conflicts_with = "epochs")]
@@ -160,11 +188,28 @@ pub(crate) struct VerifyArgs {
     pub(crate) json: bool,
 }
 
-/// Where a command runs.
+/// How long ranks wait for each other.
 #[derive(Debug, clap::Args)]
+pub(crate) struct WaitingArgs {
+    /// The longest that a rank waits for others in a step, before that is an error.
+    #[arg(long, default_value = "60", value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) timeout: Duration,
+
+    /// The same until the first step is over: others may still have to start, or to compile kernels.
+    #[arg(long, default_value = "300", value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) first_timeout: Duration,
+
+    /// Say which ranks are missing each time that a rank has waited so long.
+    #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) stall_after: Duration,
+}
+
+/// Where a command runs.
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct PlacingArgs {
     /// One rank per device, as BACKEND:INDEX. Does not change the result. On CPU backends every index
-    /// is the processor; wgpu:0 is the best adapter, wgpu:1 the second discrete GPU.
+    /// is the processor; wgpu:0 is the best adapter, wgpu:1 the second discrete GPU. Under `launch`,
+    /// the devices of one host: one for all its processes, or one for each.
     #[arg(
         long,
         default_value = "flex:0",
@@ -202,16 +247,23 @@ pub(crate) const MOST_DEVICES: usize = 256;
 /// A step visits every virtual node, the empty ones too: a typing error should not take hours.
 const MOST_VIRTUAL_NODES: usize = 1 << 16;
 
-fn at_least_one(text: &str) -> Result<NonZeroUsize, String> {
+pub(crate) fn at_least_one(text: &str) -> Result<NonZeroUsize, String> {
     text.parse()
         .map_err(|_| "expected a whole number of at least 1".to_owned())
 }
 
-fn virtual_nodes(text: &str) -> Result<NonZeroUsize, String> {
+pub(crate) fn virtual_nodes(text: &str) -> Result<NonZeroUsize, String> {
     at_least_one(text)
         .ok()
         .filter(|count| count.get() <= MOST_VIRTUAL_NODES)
         .ok_or_else(|| format!("expected a whole number from 1 to {MOST_VIRTUAL_NODES}"))
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|&seconds: &f64| seconds > 0.0);
+    seconds
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| "expected a number of seconds above 0".to_owned())
 }
 
 fn learning_rate(text: &str) -> Result<f64, String> {

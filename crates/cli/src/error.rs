@@ -3,12 +3,16 @@
 use std::io;
 use std::path::PathBuf;
 
+use burn_virtual::distributed::tcp::JoinError;
 use burn_virtual::models::{DigitsError, ZeroBatchSize};
 use burn_virtual::nodes::{Skipped, TrainError, WeightsError};
 use burn_virtual::plan::{FitError, PlanError};
 
 use crate::args::MOST_DEVICES;
 use crate::backend::Kind;
+use crate::bench::BenchError;
+#[cfg(unix)]
+use crate::launch::LaunchError;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +35,12 @@ pub(crate) enum RunError {
     },
     #[error("--devices: expected 1 to {MOST_DEVICES} devices, got {0}")]
     Devices(usize),
+    #[error(
+        "--devices: expected 1 device, or one for each of the {expected} processes of this host, got {got}"
+    )]
+    Processes { expected: usize, got: usize },
+    #[error(transparent)]
+    Join(#[from] JoinError),
     #[error("--devices: expected devices of one backend, got {0} and {1}")]
     Mixed(Kind, Kind),
     #[error("device {device}: {reason}")]
@@ -65,6 +75,11 @@ pub(crate) enum RunError {
     Broken,
     #[error("writing the result: {0}")]
     Output(#[from] io::Error),
+    #[error(transparent)]
+    Bench(#[from] BenchError),
+    #[cfg(unix)]
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
 }
 
 impl RunError {
@@ -72,10 +87,23 @@ impl RunError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Devices(_)
+            | Self::Processes { .. }
             | Self::Mixed(..)
             | Self::Auto
             | Self::Train(TrainError::Plan(PlanError::TooManyRanks { .. })) => 2,
+            Self::Bench(error) => error.exit_code(),
+            #[cfg(unix)]
+            Self::Launch(error) => error.exit_code(),
             _ => 1,
+        }
+    }
+
+    /// Whether this process only heard of a failure elsewhere.
+    pub(crate) fn is_consequence(&self) -> bool {
+        match self {
+            Self::Train(error) => error.is_consequence(),
+            Self::Join(error) => matches!(error, JoinError::Left { .. }),
+            _ => false,
         }
     }
 }

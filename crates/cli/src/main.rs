@@ -5,14 +5,19 @@
 
 mod args;
 mod backend;
+mod bench;
 mod devices;
 mod error;
+mod failure;
+#[cfg(unix)]
+mod launch;
 mod memory;
 mod optimizer;
 mod output;
 mod placement;
 mod predict;
 mod predict_report;
+mod process;
 mod resources;
 mod tally;
 mod task;
@@ -45,11 +50,22 @@ fn main() -> ExitCode {
         Command::Train(args) => train::run(args),
         Command::Predict(args) => predict::run(args),
         Command::Verify(args) => verify::run(args),
+        Command::Bench(args) => bench::run(args),
+        #[cfg(unix)]
+        Command::Launch(args) => Ok(launch::run(args)?),
+        #[cfg(unix)]
+        Command::Tether(args) => Ok(launch::run_tethered(args)?),
+        #[cfg(unix)]
+        Command::Guard => {
+            launch::run_guard();
+            Ok(())
+        }
     });
     match catch_unwind(run) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => {
             complain(&format!("error: {error}"));
+            failure::record(&error.to_string(), error.is_consequence());
             ExitCode::from(error.exit_code())
         }
         Err(panic) => {
@@ -58,9 +74,9 @@ fn main() -> ExitCode {
                 .or_else(|| panic.downcast_ref::<&str>().copied())
                 .unwrap_or("no message");
             let place = PLACE.lock().map(|place| place.clone()).unwrap_or_default();
-            complain(&format!(
-                "error: internal error at {place}, please report it: {text}"
-            ));
+            let message = format!("internal error at {place}, please report it: {text}");
+            complain(&format!("error: {message}"));
+            failure::record(&message, false);
             ExitCode::FAILURE
         }
     }

@@ -10,13 +10,14 @@ use crate::backend::Hardware;
 use crate::error::RunError;
 
 /// The number of virtual nodes, checked against the memory limit by running micro-batches of a
-/// throw-away copy of the job on a device.
+/// throw-away copy of the job on a device. Each of the job's `ranks` runs at least one.
 pub(crate) fn virtual_nodes<B, T, O>(
     args: &TrainArgs,
     task: &T,
     optimizer: impl Fn() -> O,
     items: &[Digit],
     device: &B::Device,
+    ranks: usize,
 ) -> Result<usize, RunError>
 where
     B: Hardware,
@@ -29,7 +30,6 @@ where
             VirtualNodes::Auto => Err(RunError::Auto),
         };
     };
-    let ranks = args.placing.devices.len();
     if let VirtualNodes::Count(count) = args.virtual_nodes {
         Placement::even(count.get(), ranks).map_err(TrainError::from)?;
     }

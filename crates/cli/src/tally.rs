@@ -27,12 +27,13 @@ pub(crate) struct Tally {
     loss: f64,
     weight: f64,
     start: Instant,
+    speaks: bool,
     progress: ProgressBar,
 }
 
 impl Tally {
-    /// Of a training set of `samples`.
-    pub(crate) fn new(args: &TrainArgs, samples: usize) -> Self {
+    /// Of a training set of `samples`; silent unless it `speaks`.
+    pub(crate) fn new(args: &TrainArgs, samples: usize, speaks: bool) -> Self {
         let batches_per_epoch = samples.div_ceil(args.batch_size.get());
         let epochs = args.epochs.map_or(DEFAULT_EPOCHS, NonZeroUsize::get);
         let last_step = args
@@ -47,7 +48,12 @@ impl Tally {
             loss: 0.0,
             weight: 0.0,
             start: Instant::now(),
-            progress: progress(last_step),
+            speaks,
+            progress: if speaks {
+                progress(last_step)
+            } else {
+                ProgressBar::hidden()
+            },
         }
     }
 
@@ -72,7 +78,9 @@ impl Tally {
             Some(reason) => {
                 let number = self.steps;
                 let warning = format!("warning: step {number} was skipped: {reason}");
-                self.progress.suspend(|| complain(&warning));
+                if self.speaks {
+                    self.progress.suspend(|| complain(&warning));
+                }
                 self.skipped.push(reason);
                 if self.skipped.len() < MOST_SKIPPED_IN_A_ROW {
                     return Ok(());

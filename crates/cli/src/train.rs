@@ -1,15 +1,18 @@
-//! `burn-virtual train`: a task on virtual nodes.
+//! `burn-virtual train`: a task on virtual nodes, in this process or as one of several.
 
 use burn::optim::Optimizer;
 use burn_virtual::backend::Meter;
+use burn_virtual::distributed::Reduce;
 use burn_virtual::models::{Digit, Digits};
-use burn_virtual::nodes::{RankMemory, Task, Trainer, VirtualNodes, WeightsHash};
+use burn_virtual::nodes::{RankMemory, Session, Task, TrainError, Trainer, VirtualNodes};
 
 use crate::args::{self, Model, TrainArgs};
 use crate::backend::{Hardware, OnBackend};
 use crate::error::RunError;
 use crate::optimizer::{adam, adamw, default_rate, sgd};
+use crate::output::complain;
 use crate::placement::Placed;
+use crate::process::{Devices, Process};
 use crate::tally::Tally;
 use crate::task::{Cnn, Mlp};
 use crate::train_report::TrainReport;
@@ -18,65 +21,90 @@ use crate::{memory, output};
 
 /// Trains and prints the result.
 pub(crate) fn run(args: &TrainArgs) -> Result<(), RunError> {
-    let (report, saved) = args.placing.kind()?.run(Train(args))?;
+    let process = Process::read()?;
+    let devices = process.devices(&args.placing)?;
+    let kind = devices.everywhere.kind()?;
+    let job = Job {
+        args,
+        process: &process,
+        devices: &devices,
+    };
+    if process.speaks() && args.reduce != Reduce::Ordered {
+        complain("note: bits depend on the placement; they don't with --reduce ordered");
+    }
+    let Some((report, saved)) = kind.run(job)? else {
+        return Ok(());
+    };
     // The result is worth having also where the weights could not be saved.
     output::print(&report, args.json)?;
     saved
 }
 
-/// The result, and whether the weights are where they were to be left.
-type Trained = (TrainReport, Result<(), RunError>);
+/// The result, and whether the weights are where they were to be left. The first rank has it: the
+/// others have the same weights.
+type Trained = Option<(TrainReport, Result<(), RunError>)>;
 
-struct Train<'a>(&'a TrainArgs);
+/// What is asked for, and who does it.
+#[derive(Clone, Copy)]
+struct Job<'a> {
+    args: &'a TrainArgs,
+    process: &'a Process,
+    devices: &'a Devices,
+}
 
-impl OnBackend for Train<'_> {
+impl OnBackend for Job<'_> {
     type Output = Result<Trained, RunError>;
 
     fn run<B: Hardware>(self) -> Self::Output {
-        match self.0.model {
-            Model::DigitsCnn => with_optimizer::<B, _>(self.0, &Cnn),
-            Model::DigitsMlp => with_optimizer::<B, _>(self.0, &Mlp),
+        match self.args.model {
+            Model::DigitsCnn => with_optimizer::<B, _>(self, &Cnn),
+            Model::DigitsMlp => with_optimizer::<B, _>(self, &Mlp),
         }
     }
 }
 
 fn with_optimizer<B: Hardware, T: Task<Item = Digit>>(
-    args: &TrainArgs,
+    job: Job<'_>,
     task: &T,
 ) -> Result<Trained, RunError> {
-    match args.optimizer {
-        args::Optimizer::Adam => train::<B, T, _>(args, task, adam),
-        args::Optimizer::Sgd => train::<B, T, _>(args, task, sgd),
-        args::Optimizer::Adamw => train::<B, T, _>(args, task, adamw),
+    match job.args.optimizer {
+        args::Optimizer::Adam => train::<B, T, _>(job, task, adam),
+        args::Optimizer::Sgd => train::<B, T, _>(job, task, sgd),
+        args::Optimizer::Adamw => train::<B, T, _>(job, task, adamw),
     }
 }
 
-fn train<B, T, O>(
-    args: &TrainArgs,
-    task: &T,
-    optimizer: impl Fn() -> O,
-) -> Result<Trained, RunError>
+fn train<B, T, O>(job: Job<'_>, task: &T, optimizer: impl Fn() -> O) -> Result<Trained, RunError>
 where
     B: Hardware,
     T: Task<Item = Digit>,
     O: Optimizer<T::Model<B>, B>,
 {
+    let Job {
+        args,
+        process,
+        devices: Devices { here, everywhere },
+    } = job;
     let digits = Digits::load()?;
-    let devices = args.placing.on::<B>()?;
+    let devices = here.on::<B>()?;
     let main = devices.first().cloned().unwrap_or_default();
-    let count = memory::virtual_nodes::<B, _, _>(args, task, &optimizer, digits.train(), &main)?;
+    let ranks = everywhere.devices.len();
+    let count =
+        memory::virtual_nodes::<B, _, _>(args, task, &optimizer, digits.train(), &main, ranks)?;
     let meter = Meter::new();
     let _listening = meter.listen();
 
-    let settings = B::settle(VirtualNodes::new(count).seed(args.seed).devices(devices));
+    let settings = settings::<B>(args, count).devices(devices);
     let mut model = task.model::<B>(&main);
-    let nodes = settings.clone().require_all_gradients().start(&mut model)?;
+    let nodes = settings.clone().require_all_gradients();
+    let nodes = process.start::<B, _>(nodes, &mut model)?;
     // Whatever can be refused was: from here on, files are touched.
-    let out = args.out.as_deref().map(Output::in_folder).transpose()?;
+    let out = args.out.as_deref().filter(|_| process.speaks());
+    let out = out.map(Output::in_folder).transpose()?;
     let rate = args.lr.unwrap_or_else(|| default_rate(args.optimizer));
     let mut trainer = Trainer::new(nodes, model, optimizer(), rate);
 
-    let mut tally = Tally::new(args, digits.train().len());
+    let mut tally = Tally::new(args, digits.train().len(), process.speaks());
     let mut epoch = 0;
     while !tally.is_done() {
         tally.start_epoch();
@@ -93,24 +121,56 @@ where
         epoch += 1;
     }
     let samples_per_s = tally.finish()?;
-    let (nodes, model, _, _) = trainer.into_parts()?;
+    let (mut nodes, model, _, _) = trainer.into_parts()?;
+    let weights_sha256 = nodes.common_weights(&model)?.to_string();
+    let mut peaks = peaks(&mut nodes, &meter)?;
+    if !process.speaks() {
+        return Ok(None);
+    }
     let saved = out.map_or(Ok(()), |out| out.save(args.model, &model));
     let mut predictor = settings.predictor(&model)?;
     let accuracy = predictor.score_task::<B, T>(task, digits.held_out(), args.batch_size.get())?;
-    let ranks = nodes.memory().iter().zip(predictor.memory());
-    // What the optimizer made between steps is on the books of the thread's own meter.
-    let peak = |(training, prediction): (&RankMemory, &RankMemory)| {
-        training.peak.max(prediction.peak).max(meter.peak())
-    };
-    let peaks = ranks.map(peak).collect();
+    for (peak, prediction) in peaks[process.rank()..].iter_mut().zip(predictor.memory()) {
+        *peak = prediction.peak.max(meter.peak()).max(*peak);
+    }
     let report = TrainReport {
         steps: tally.steps(),
         epochs: tally.epochs(),
         loss: tally.loss(),
         accuracy,
-        weights_sha256: WeightsHash::of(&model)?.to_string(),
+        weights_sha256,
         samples_per_s,
-        placed: Placed::new::<B>(&args.placing, nodes.placement(), nodes.probe(), peaks),
+        placed: Placed::new::<B>(everywhere, nodes.placement(), nodes.probe(), peaks),
     };
-    Ok((report, saved))
+    Ok(Some((report, saved)))
+}
+
+/// The settings of a job of `count` virtual nodes.
+fn settings<B: Hardware>(args: &TrainArgs, count: usize) -> VirtualNodes {
+    let waiting = &args.waiting;
+    let settings = VirtualNodes::new(count)
+        .seed(args.seed)
+        .reduce(args.reduce)
+        .timeout(waiting.timeout)
+        .first_timeout(waiting.first_timeout)
+        .stall_after(waiting.stall_after);
+    B::settle(match args.allow_drift {
+        true => settings.allow_drift(),
+        false => settings,
+    })
+}
+
+/// The peak of live tensor bytes of every rank of the job.
+fn peaks<B: Hardware>(nodes: &mut Session<B>, meter: &Meter) -> Result<Vec<usize>, TrainError> {
+    // What the optimizer made between steps is on the books of the thread's own meter.
+    let peak = |rank: &RankMemory| rank.peak.max(meter.peak()) as u64;
+    let own = nodes
+        .memory()
+        .iter()
+        .map(|rank| peak(rank).to_le_bytes().to_vec());
+    let own = own.collect();
+    let all = nodes.gather(own)?.into_iter();
+    Ok(all
+        .map(|bytes| bytes.as_slice().try_into().map_or(0, u64::from_le_bytes) as usize)
+        .collect())
 }

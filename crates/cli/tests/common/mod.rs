@@ -9,24 +9,34 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-pub(crate) fn burn_virtual(args: &str) -> Output {
-    let program = env!("CARGO_BIN_EXE_burn-virtual");
-    Command::new(program)
+pub(crate) fn command(args: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_burn-virtual"));
+    command
         .args(args.split_whitespace())
         // Without it, the Vulkan loader's libraries complain on stderr, which is not ours to test.
-        .env("XDG_RUNTIME_DIR", std::env::temp_dir())
-        .output()
-        .unwrap()
+        .env("XDG_RUNTIME_DIR", std::env::temp_dir());
+    command
+}
+
+pub(crate) fn burn_virtual(args: &str) -> Output {
+    command(args).output().unwrap()
 }
 
 /// The object on the last line of stdout of a command that succeeds.
 #[track_caller]
 pub(crate) fn report(args: &str) -> Value {
     let output = burn_virtual(&format!("{args} --json"));
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(0), "{err}");
+    let report = object(&output);
+    let err = text(&output.stderr);
     assert_eq!(err, "", "a run without a terminal shows no progress");
-    serde_json::from_str(out.lines().last().unwrap()).unwrap()
+    report
+}
+
+/// The object on the last line of stdout of a command that succeeded.
+#[track_caller]
+pub(crate) fn object(output: &Output) -> Value {
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    serde_json::from_str(text(&output.stdout).lines().last().unwrap()).unwrap()
 }
 
 /// What a command that fails says on stderr; it says nothing on stdout.

@@ -1,0 +1,178 @@
+//! How the output of processes is shown.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::process::Stdio;
+
+use crate::common::command;
+use crate::harness::{Running, launch, parts, result, run, send, sorted, until};
+
+#[test]
+fn lines_carry_their_rank() {
+    let (code, out, err) = result("--nproc-per-node 3", "echo out; echo err >&2");
+    assert_eq!(code, 0);
+    let of = |text: &str| [0, 1, 2].map(|rank| format!("[rank{rank}]: {text}"));
+    assert_eq!(sorted(&out), of("out"));
+    assert_eq!(sorted(&err), of("err"));
+}
+
+#[test]
+fn lines_stay_whole_and_in_order_when_many_come_at_once() {
+    let script =
+        r#"i=0; while [ $i -lt 500 ]; do echo "$i of $RANK"; i=$((i+1)); done; printf end"#;
+    // Both outputs into one file.
+    let script = format!("{{ {script}; }}; {{ {script}; }} >&2");
+    let folder = tempfile::tempdir().unwrap();
+    let file = std::fs::File::create(folder.path().join("out")).unwrap();
+    let mut command = launch("--nproc-per-node 4", &script);
+    command.stdout(file.try_clone().unwrap()).stderr(file);
+    let mut child = command.spawn().unwrap();
+    let status = until("the end", || child.try_wait().unwrap());
+    assert!(status.success());
+    let text = std::fs::read_to_string(folder.path().join("out")).unwrap();
+    let mut next: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for line in text.lines() {
+        let (rank, line) = line.split_once(": ").unwrap();
+        next.entry(rank).or_default().push(line);
+    }
+    for rank in 0..4 {
+        let lines = &next[&*format!("[rank{rank}]")];
+        assert_eq!(lines.len(), 2 * 501);
+        let numbers = lines.iter().filter_map(|line| line.split_once(" of "));
+        let mut numbers: Vec<usize> = numbers
+            .map(|(number, of)| {
+                assert_eq!(of, rank.to_string());
+                number.parse().unwrap()
+            })
+            .collect();
+        numbers.sort_unstable();
+        assert!(numbers.into_iter().eq((0..500).flat_map(|n| [n, n])));
+    }
+}
+
+#[test]
+fn bytes_are_passed_as_they_are() {
+    let output = run(
+        "",
+        r"printf '\377\000\r\t\033[0m\n\n \303'; printf '\200' >&2",
+    );
+    assert_eq!(output.status.code(), Some(0));
+    let expected = b"[rank0]: \xff\0\r\t\x1b[0m\n[rank0]: \n[rank0]:  \xc3\n";
+    assert_eq!(output.stdout, expected);
+    assert_eq!(output.stderr, b"[rank0]: \x80\n");
+}
+
+#[test]
+fn endless_line_is_shown_in_parts() {
+    let (code, out, _) = result("", "head -c 200000 /dev/zero | tr '\\0' x; echo; echo next");
+    assert_eq!(code, 0);
+    let mut lines: Vec<_> = out
+        .lines()
+        .map(|line| line.strip_prefix("[rank0]: ").unwrap())
+        .collect();
+    assert_eq!(lines.pop(), Some("next"));
+    assert!(lines.iter().all(|line| line.len() <= 64 << 10));
+    assert_eq!(lines.concat(), "x".repeat(200_000));
+}
+
+#[test]
+fn result_is_the_last_line_as_it_is() {
+    // Rank 1 goes on when rank 0 is ready, and an earlier line of rank 0 is one like others.
+    let script = r#"if [ $RANK = 0 ]; then echo '{"first":1}'; printf '{"last":2}'; touch ready
+        else until [ -e ready ]; do sleep 0.05; done; echo more; fi"#;
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = launch("--nproc-per-node 2", script);
+    let running = Running::start(command.arg("--json").current_dir(&folder));
+    let (code, out, _) = parts(&running.finish());
+    assert_eq!(code, 0);
+    let (others, last) = out.trim_end().rsplit_once('\n').unwrap();
+    let expected = [r#"[rank0]: {"first":1}"#, "[rank1]: more"];
+    assert_eq!((sorted(others), last), (expected.to_vec(), r#"{"last":2}"#));
+    // Without the flag nothing is held back.
+    let (_, out, _) = result("", r#"echo '{"last":2}'"#);
+    assert_eq!(out, "[rank0]: {\"last\":2}\n");
+}
+
+#[test]
+fn result_comes_whole_however_long() {
+    let mut command = launch("", "head -c 300000 /dev/zero | tr '\\0' x");
+    let output = Running::start(command.arg("--json")).finish();
+    assert_eq!(parts(&output).1, "x".repeat(300_000) + "\n");
+}
+
+#[test]
+fn failed_job_has_no_result() {
+    let mut command = launch("", "echo '{}'; exit 1");
+    let (code, out, _) = parts(&Running::start(command.arg("--json")).finish());
+    assert_eq!((code, &*out), (1, "[rank0]: {}\n"));
+}
+
+#[test]
+fn job_goes_on_when_nobody_reads_its_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let done = folder.path().join("done");
+    let script = format!(
+        "yes | head -n 200000; yes | head -n 200000 >&2; touch {}",
+        done.display()
+    );
+    let mut child = launch("--nproc-per-node 2", &script)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = child.stdout.take().unwrap();
+    out.read_exact(&mut [0; 8]).unwrap();
+    drop((out, child.stderr.take()));
+    let status = until("the end", || child.try_wait().unwrap());
+    assert_eq!(status.code(), Some(0));
+    assert!(done.exists());
+}
+
+#[test]
+fn signal_ends_a_job_whose_reader_has_stalled() {
+    let script = "trap '' TERM; touch begun; yes";
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = launch("--kill-after 0.2", script)
+        .current_dir(&folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = folder.path().join("begun");
+    until("its start", || begun.exists().then_some(()));
+    send("TERM", &child.id().to_string());
+    let status = until("the end", || child.try_wait().unwrap());
+    assert_eq!(status.code(), Some(143));
+}
+
+#[test]
+fn job_says_so_when_nobody_reads_its_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = launch("", "until [ -e closed ]; do sleep 0.05; done; echo '{}'");
+    let mut child = command
+        .arg("--json")
+        .current_dir(&folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    std::fs::write(folder.path().join("closed"), "").unwrap();
+    let status = until("the end", || child.try_wait().unwrap());
+    assert_eq!(status.code(), Some(1));
+    let mut err = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut err)
+        .unwrap();
+    assert!(err.starts_with("error: writing the result: "), "{err}");
+}
+
+#[test]
+fn arguments_reach_the_program_untouched() {
+    let mut command = command("launch --program /bin/echo --");
+    let output = Running::start(command.args(["a  b", "--", "-x=1", "", "$RANK"])).finish();
+    assert_eq!(parts(&output).1, "[rank0]: a  b -- -x=1  $RANK\n");
+}
