@@ -6,6 +6,7 @@
 //! their sender takes the call for was compared when the first one came. A message is taken only
 //! after the first one from the same rank.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use burn_virtual_plan::PlanError;
@@ -13,7 +14,9 @@ use bytemuck::Pod;
 
 use crate::header::Header;
 use crate::spin::Spin;
-use crate::{CallName, CollectiveError, Deadline, Shares, Tag, Transport, TransportError, wire};
+use crate::{
+    CallName, CollectiveError, Deadline, Lender, Shares, Tag, Transport, TransportError, wire,
+};
 
 /// Number of the first message from one rank to another.
 pub(crate) const FIRST: u32 = 0;
@@ -39,6 +42,7 @@ pub(crate) struct Buffers {
 /// One call. All its messages share one deadline.
 pub(crate) struct Call<'a> {
     transport: &'a mut dyn Transport,
+    lender: Option<Arc<dyn Lender>>,
     pub(crate) buffers: &'a mut Buffers,
     pub(crate) name: CallName,
     epoch: u64,
@@ -60,6 +64,7 @@ impl<'a> Call<'a> {
     ) -> Self {
         let deadline = Deadline::after(timeout);
         Self {
+            lender: transport.lender(),
             transport,
             buffers,
             name,
@@ -101,6 +106,37 @@ impl<'a> Call<'a> {
         }
         let sent = self.transport.send(to, self.tag(part), body, self.limit);
         sent.map_err(|fault| self.fault(fault, &[to]))
+    }
+
+    /// Whether [`Call::lend`] saves a copy.
+    pub(crate) fn lends(&self) -> bool {
+        self.lender.is_some()
+    }
+
+    /// Sends message `part` to rank `to`, which may read it where it lies while `meanwhile` runs.
+    pub(crate) fn lend(
+        &mut self,
+        to: usize,
+        part: u32,
+        body: &[u8],
+        meanwhile: impl FnOnce(&mut Self) -> Result<(), CollectiveError>,
+    ) -> Result<(), CollectiveError> {
+        let lender = match self.lender.clone() {
+            // A first message is put together from parts.
+            Some(lender) if part != FIRST => lender,
+            _ => {
+                self.send(to, part, body)?;
+                return meanwhile(self);
+            }
+        };
+        let (mut meanwhile, mut result) = (Some(meanwhile), Ok(()));
+        let lent = lender.lend(to, self.tag(part), body, &mut || {
+            if let Some(meanwhile) = meanwhile.take() {
+                result = meanwhile(self);
+            }
+        });
+        lent.map_err(|fault| self.fault(fault, &[to]))?;
+        result
     }
 
     /// Sends the first message to rank `to`: the header, and then what `write` adds.
@@ -187,9 +223,17 @@ impl<'a> Call<'a> {
         read: impl FnOnce(&[u8]) -> Result<(), String>,
     ) -> Result<(), CollectiveError> {
         let from = pending[0];
-        self.wait(from, part)
-            .map_err(|fault| self.fault_while_waiting(fault, part, pending))?;
+        let (mut read, mut done) = (Some(read), Ok(()));
+        self.wait(from, part, &mut |body| {
+            if let Some(read) = read.take() {
+                done = read(body);
+            }
+        })
+        .map_err(|fault| self.fault_while_waiting(fault, part, pending))?;
         let malformed = |problem| self.malformed(from, problem);
+        let Some(read) = read else {
+            return done.map_err(malformed); // where it lay with its sender
+        };
         let mut body = &self.buffers.incoming[..];
         if part == FIRST {
             let (header, rest) = Header::decode(body).map_err(malformed)?;
@@ -215,10 +259,15 @@ impl<'a> Call<'a> {
 
     /// Waits for a message. A rank that runs another operation may send to others than those that
     /// wait for it: now and then this looks for such a message from anybody.
-    fn wait(&mut self, from: usize, part: u32) -> Result<(), TransportError> {
+    fn wait(
+        &mut self,
+        from: usize,
+        part: u32,
+        read: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), TransportError> {
         let now = Deadline::after(Duration::ZERO);
         let mut spin = std::mem::take(&mut self.buffers.spin);
-        let found = spin.run(|| match self.receive(from, part, now) {
+        let found = spin.run(|| match self.receive(from, part, now, read) {
             Err(TransportError::Timeout { .. }) => None,
             result => Some(result),
         });
@@ -228,7 +277,7 @@ impl<'a> Call<'a> {
         }
         loop {
             let last = self.limit.remaining().is_none_or(|left| left <= PATIENCE);
-            match self.receive(from, part, self.limit.at_most(PATIENCE)) {
+            match self.receive(from, part, self.limit.at_most(PATIENCE), read) {
                 Err(TransportError::Timeout { .. }) => {}
                 result => return result,
             }
@@ -244,16 +293,28 @@ impl<'a> Call<'a> {
         let now = Deadline::after(Duration::ZERO);
         let rank = self.rank();
         for other in (0..self.world()).filter(|&other| other != rank) {
-            if let Err(clash @ TransportError::Operation { .. }) = self.receive(other, NONE, now) {
+            if let Err(clash @ TransportError::Operation { .. }) =
+                self.receive(other, NONE, now, &mut |_| {})
+            {
                 return Err(clash);
             }
         }
         Ok(())
     }
 
-    fn receive(&mut self, from: usize, part: u32, until: Deadline) -> Result<(), TransportError> {
+    /// Puts a message where it is read from, unless it is lent: then `read` has it.
+    fn receive(
+        &mut self,
+        from: usize,
+        part: u32,
+        until: Deadline,
+        read: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), TransportError> {
         let (tag, buffer) = (self.tag(part), &mut self.buffers.incoming);
-        self.transport.receive(from, tag, buffer, until)
+        let received = self
+            .transport
+            .receive_or_read(from, tag, buffer, until, read);
+        received.map(|_| ())
     }
 
     fn tag(&self, part: u32) -> Tag {
@@ -278,7 +339,9 @@ impl<'a> Call<'a> {
             missing.push(from);
             let own = self.rank();
             let others = pending.iter().filter(|&&rank| rank != from && rank != own);
-            missing.extend(others.filter(|&&rank| self.receive(rank, part, self.limit).is_err()));
+            missing.extend(
+                others.filter(|&&rank| self.receive(rank, part, self.limit, &mut |_| {}).is_err()),
+            );
         }
         self.fault(fault, &missing)
     }

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use crate::loan::{Borrowed, Desk};
 use crate::{Deadline, Match, Tag, TransportError};
 
 /// One rank's mailbox. A mailbox for each rank, so that ranks do not contend for one lock.
@@ -11,6 +12,8 @@ use crate::{Deadline, Match, Tag, TransportError};
 pub(crate) struct Mailbox {
     state: Mutex<State>,
     changed: Condvar,
+    // By sender.
+    desks: Vec<Desk>,
 }
 
 #[derive(Debug)]
@@ -22,12 +25,29 @@ struct State {
     // Buffers of messages that were received, for messages to come: in the steady state none is
     // allocated.
     spare: Vec<Vec<u8>>,
+    // Threads that sleep until something changes.
+    waiting: usize,
 }
 
 #[derive(Debug)]
 struct Message {
     tag: Tag,
-    payload: Vec<u8>,
+    payload: Payload,
+}
+
+#[derive(Debug)]
+enum Payload {
+    Here(Vec<u8>),
+    /// On offer at the sender's desk. If it is not there any more, a copy takes its place at once.
+    Lent,
+}
+
+/// A message that was received.
+pub(crate) enum Received<'a> {
+    /// It is in the buffer.
+    Here,
+    /// It lies with its sender.
+    Lent(Borrowed<'a>),
 }
 
 impl Mailbox {
@@ -37,11 +57,18 @@ impl Mailbox {
             gone: vec![None; world],
             closed: None,
             spare: Vec::new(),
+            waiting: 0,
         };
         Self {
             state: Mutex::new(state),
             changed: Condvar::new(),
+            desks: (0..world).map(|_| Desk::default()).collect(),
         }
+    }
+
+    /// Where rank `from` lends messages to this one.
+    pub(crate) fn desk(&self, from: usize) -> &Desk {
+        &self.desks[from]
     }
 
     /// An empty buffer for a message of `bytes` to come, one that need not grow if there is any.
@@ -53,7 +80,27 @@ impl Mailbox {
 
     /// Puts a message from rank `from` in.
     pub(crate) fn push(&self, from: usize, tag: Tag, payload: Vec<u8>) {
+        let payload = Payload::Here(payload);
         self.change(|state| state.queues[from].push_back(Message { tag, payload }));
+    }
+
+    /// Says that a message from rank `from` is on offer at its desk.
+    pub(crate) fn push_lent(&self, from: usize, tag: Tag) {
+        let payload = Payload::Lent;
+        self.change(|state| state.queues[from].push_back(Message { tag, payload }));
+    }
+
+    /// Puts a copy in the place of a message that is on offer no more.
+    pub(crate) fn replace_lent(&self, from: usize, tag: Tag, copy: Vec<u8>) {
+        self.change(|state| {
+            let is_it = |message: &&mut Message| {
+                message.tag == tag && matches!(message.payload, Payload::Lent)
+            };
+            match state.queues[from].iter_mut().find(is_it) {
+                Some(message) => message.payload = Payload::Here(copy),
+                None => state.keep(copy), // dropped as stale
+            }
+        });
     }
 
     /// Nothing more will come from rank `from`. The first reason stays.
@@ -78,8 +125,8 @@ impl Mailbox {
         self.lock().closed.clone()
     }
 
-    /// Waits for the message of `tag` from rank `from` and puts it in `buffer`, whose memory is kept
-    /// for messages to come. Stale messages are dropped and added to `stale`.
+    /// Waits for the message of `tag` from rank `from`. Unless it is lent, it is in `buffer` then,
+    /// whose memory is kept for messages to come. Stale messages are dropped and added to `stale`.
     pub(crate) fn receive(
         &self,
         from: usize,
@@ -87,13 +134,13 @@ impl Mailbox {
         buffer: &mut Vec<u8>,
         deadline: Deadline,
         stale: &mut u64,
-    ) -> Result<(), TransportError> {
+    ) -> Result<Received<'_>, TransportError> {
         let mut state = self.lock();
         loop {
-            if let Some(message) = state.take(from, &tag, stale)? {
-                let used = std::mem::replace(buffer, message.payload);
-                state.keep(used);
-                return Ok(());
+            if let Some(index) = state.find(from, &tag, stale)?
+                && let Some(received) = self.take(&mut state, from, index, buffer)
+            {
+                return Ok(received);
             }
             state.fault(from)?;
             let in_time;
@@ -124,43 +171,68 @@ impl Mailbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes a message out; `None` if it is not on offer any more, and its copy not there yet.
+    fn take(
+        &self,
+        state: &mut State,
+        from: usize,
+        index: usize,
+        buffer: &mut Vec<u8>,
+    ) -> Option<Received<'_>> {
+        let message = state.queues[from].get_mut(index)?;
+        let received = match &mut message.payload {
+            Payload::Here(payload) => {
+                std::mem::swap(buffer, payload);
+                Received::Here
+            }
+            Payload::Lent => Received::Lent(self.desks[from].borrow(&message.tag)?),
+        };
+        state.drop_message(from, index);
+        Some(received)
+    }
+
     fn change(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.lock());
-        self.changed.notify_all();
+        let mut state = self.lock();
+        change(&mut state);
+        // To wake up is a call of the system, even if nobody sleeps.
+        if state.waiting > 0 {
+            self.changed.notify_all();
+        }
     }
 
     /// Waits for a change; false if the deadline has passed instead.
     fn wait<'a>(
         &self,
-        state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, State>,
         deadline: Deadline,
     ) -> (MutexGuard<'a, State>, bool) {
         let Some(left) = deadline.remaining() else {
             return (state, false);
         };
+        state.waiting += 1;
         let woken = self.changed.wait_timeout(state, left);
-        (woken.unwrap_or_else(PoisonError::into_inner).0, true)
+        let mut state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        state.waiting -= 1;
+        (state, true)
     }
 }
 
 impl State {
-    /// Takes the message of `tag`, dropping stale ones on the way; `None` if it is not there yet.
-    fn take(
+    /// Where the message of `tag` is, dropping stale ones on the way; `None` if it is not there yet.
+    fn find(
         &mut self,
         from: usize,
         tag: &Tag,
         stale: &mut u64,
-    ) -> Result<Option<Message>, TransportError> {
+    ) -> Result<Option<usize>, TransportError> {
         let mut index = 0;
         while let Some(message) = self.queues[from].get(index) {
             match tag.matches(&message.tag) {
-                Match::Exact => return Ok(self.queues[from].remove(index)),
+                Match::Exact => return Ok(Some(index)),
                 Match::Later => index += 1,
                 Match::Stale => {
                     *stale += 1;
-                    if let Some(dropped) = self.queues[from].remove(index) {
-                        self.keep(dropped.payload);
-                    }
+                    self.drop_message(from, index);
                 }
                 Match::Clash => {
                     let (expected, got) = (tag.operation, message.tag.operation);
@@ -184,6 +256,15 @@ impl State {
             return Err(TransportError::Gone { from, reason });
         }
         Ok(())
+    }
+
+    fn drop_message(&mut self, from: usize, index: usize) {
+        if let Some(Payload::Here(buffer)) = self.queues[from]
+            .remove(index)
+            .map(|message| message.payload)
+        {
+            self.keep(buffer);
+        }
     }
 
     fn keep(&mut self, buffer: Vec<u8>) {
