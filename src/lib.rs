@@ -67,7 +67,9 @@ pub mod nodes {
 /// Groups of ranks: transports, collectives and their deadlines.
 pub mod distributed {
     pub use burn_virtual_collective::{
-        CollectiveError, Deadline, Group, Options, Tag, Transport, TransportError, memory,
+        Algorithm, CallName, CollectiveError, Deadline, Element, ElementType, Float, Group,
+        OnStall, Operation, Options, Reduce, Sent, Shares, Stall, Tag, Transport, TransportError,
+        Work, memory, tcp,
     };
 }
 
@@ -75,7 +77,7 @@ pub mod distributed {
 pub mod plan {
     pub use burn_virtual_plan::{
         BatchSplit, Bits, Fit, FitError, Layout, Need, Node, Partial, Placement, PlanError, Stack,
-        chunk, evaluate, fewest_virtual_nodes, kernel, tree,
+        StepCost, chunk, evaluate, fewest_virtual_nodes, kernel, tree,
     };
 }
 

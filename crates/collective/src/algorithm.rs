@@ -24,6 +24,14 @@ impl Algorithm {
             Self::HalvingDoubling => Operation::HalvingDoubling,
         }
     }
+
+    /// The operation of a mean.
+    pub(crate) fn mean(self) -> Operation {
+        match self {
+            Self::Ring => Operation::RingMean,
+            Self::HalvingDoubling => Operation::HalvingDoublingMean,
+        }
+    }
 }
 
 impl fmt::Display for Algorithm {

@@ -13,20 +13,23 @@ use burn_virtual_plan::PlanError;
 use bytemuck::Pod;
 
 use crate::header::Header;
+use crate::roll::{Arrived, Roll};
+use crate::shape::Shape;
 use crate::spin::Spin;
+use crate::tag::NOTICE;
 use crate::{
-    CallName, CollectiveError, Deadline, Lender, Shares, Tag, Transport, TransportError, wire,
+    CallName, CollectiveError, Deadline, Lender, Options, Shares, Stall, Tag, Transport,
+    TransportError, wire,
 };
 
 /// Number of the first message from one rank to another.
 pub(crate) const FIRST: u32 = 0;
 
-/// A part that no message has: asking for it shows what else has arrived, and takes nothing.
-const NONE: u32 = u32::MAX;
-
-/// How long a rank waits before it looks whether a rank that it doesn't wait for runs another
-/// operation.
+/// How long a rank waits before it looks what the others do, and how often after that.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Time for a notice to be handed over; where it takes longer, it is tried again.
+const MOMENT: Duration = Duration::from_millis(5);
 
 /// Buffers that outlive a call, so that messages of the same size allocate nothing.
 #[derive(Debug, Default)]
@@ -35,6 +38,9 @@ pub(crate) struct Buffers {
     incoming: Vec<u8>,
     aligned: wire::Aligned,
     spin: Spin,
+    roll: Roll,
+    /// The shape of the vector, where the caller gave one.
+    pub(crate) shape: Option<Shape>,
     /// Sums of elements that are too narrow to be summed themselves.
     pub(crate) wide: Vec<f32>,
 }
@@ -44,35 +50,53 @@ pub(crate) struct Call<'a> {
     transport: &'a mut dyn Transport,
     lender: Option<Arc<dyn Lender>>,
     pub(crate) buffers: &'a mut Buffers,
+    options: &'a Options,
     pub(crate) name: CallName,
-    epoch: u64,
     header: Header,
-    // The deadline, and the moment at which this rank gives up: later in a relay.
-    deadline: Deadline,
+    span: Span,
+    // The moment at which this rank gives up: later than the deadline in a relay.
     limit: Deadline,
-    grace: Duration,
+    // When to report, from the beginning of the span on.
+    report_at: Duration,
+}
+
+/// The time that a call may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    deadline: Deadline,
+    timeout: Duration,
+}
+
+impl Span {
+    /// One that begins now.
+    pub(crate) fn new(timeout: Duration) -> Self {
+        Self {
+            deadline: Deadline::after(timeout),
+            timeout,
+        }
+    }
 }
 
 impl<'a> Call<'a> {
     pub(crate) fn new(
         transport: &'a mut dyn Transport,
         buffers: &'a mut Buffers,
+        options: &'a Options,
         name: CallName,
-        epoch: u64,
         header: Header,
-        timeout: Duration,
+        span: Span,
     ) -> Self {
-        let deadline = Deadline::after(timeout);
+        buffers.roll.begin(transport.world());
         Self {
             lender: transport.lender(),
             transport,
             buffers,
+            options,
             name,
-            epoch,
             header,
-            deadline,
-            limit: deadline,
-            grace: timeout / 8,
+            span,
+            limit: span.deadline,
+            report_at: span.deadline.elapsed().saturating_add(options.stall),
         }
     }
 
@@ -88,9 +112,10 @@ impl<'a> Call<'a> {
     /// heard from others. It gives up a little later, so that the rank that waits for the culprit
     /// itself is the one that says so.
     pub(crate) fn relay(&mut self) {
-        if self.limit == self.deadline {
-            let left = self.deadline.remaining().unwrap_or_default();
-            self.limit = Deadline::after(left.saturating_add(self.grace));
+        let Span { deadline, timeout } = self.span;
+        if self.limit == deadline {
+            let left = deadline.remaining().unwrap_or_default();
+            self.limit = Deadline::after(left.saturating_add(timeout / 8));
         }
     }
 
@@ -104,8 +129,7 @@ impl<'a> Call<'a> {
         if part == FIRST {
             return self.send_first(to, |out| out.extend_from_slice(body));
         }
-        let sent = self.transport.send(to, self.tag(part), body, self.limit);
-        sent.map_err(|fault| self.fault(fault, &[to]))
+        self.post(to, part, body)
     }
 
     /// Whether [`Call::lend`] saves a copy.
@@ -135,7 +159,7 @@ impl<'a> Call<'a> {
                 result = meanwhile(self);
             }
         });
-        lent.map_err(|fault| self.fault(fault, &[to]))?;
+        lent.map_err(|fault| self.fault(fault, to))?;
         result
     }
 
@@ -145,12 +169,36 @@ impl<'a> Call<'a> {
         to: usize,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), CollectiveError> {
-        let (tag, out) = (self.tag(FIRST), &mut self.buffers.outgoing);
+        let mut out = std::mem::take(&mut self.buffers.outgoing);
         out.clear();
-        self.header.encode(out);
-        write(out);
-        let sent = self.transport.send(to, tag, out, self.limit);
-        sent.map_err(|fault| self.fault(fault, &[to]))
+        self.header.encode(&mut out);
+        if let Some(shape) = &self.buffers.shape {
+            shape.encode(&mut out);
+        }
+        write(&mut out);
+        let sent = self.post(to, FIRST, &out);
+        self.buffers.outgoing = out;
+        sent
+    }
+
+    /// Hands a message over, however long the other rank takes to take it: now and then this looks
+    /// what the others do.
+    fn post(&mut self, to: usize, part: u32, payload: &[u8]) -> Result<(), CollectiveError> {
+        let tag = self.tag(part);
+        loop {
+            let until = self.limit.at_most(PATIENCE);
+            let fault = match self.transport.send(to, tag, payload, until) {
+                Ok(()) => return Ok(()),
+                Err(TransportError::Stuck { .. }) if self.limit.remaining().is_some() => {
+                    match self.look_around(to) {
+                        Ok(()) => continue,
+                        Err(fault) => fault,
+                    }
+                }
+                Err(fault) => fault,
+            };
+            return Err(self.fault(fault, to));
+        }
     }
 
     /// Sends the first message to every other rank, starting with the next one, so that not all
@@ -174,7 +222,7 @@ impl<'a> Call<'a> {
         read: impl FnOnce(&[u8], &mut wire::Aligned) -> Result<(), String>,
     ) -> Result<(), CollectiveError> {
         let mut room = std::mem::take(&mut self.buffers.aligned);
-        let taken = self.take_next(part, &[from], |body| read(body, &mut room));
+        let taken = self.take_next(part, from, |body| read(body, &mut room));
         self.buffers.aligned = room;
         taken
     }
@@ -203,48 +251,53 @@ impl<'a> Call<'a> {
         mut read: impl FnMut(usize, Option<&[u8]>, &mut wire::Aligned) -> Result<(), String>,
     ) -> Result<(), CollectiveError> {
         let mut room = std::mem::take(&mut self.buffers.aligned);
-        for (index, &from) in senders.iter().enumerate() {
+        for &from in senders {
             if from == self.rank() {
                 read(from, None, &mut room).map_err(|problem| self.malformed(from, problem))?;
             } else {
-                let pending = &senders[index..];
-                self.take_next(part, pending, |body| read(from, Some(body), &mut room))?;
+                self.take_next(part, from, |body| read(from, Some(body), &mut room))?;
             }
         }
         self.buffers.aligned = room;
         Ok(())
     }
 
-    /// Receives message `part` from the first of the ranks that are still to be heard.
     fn take_next(
         &mut self,
         part: u32,
-        pending: &[usize],
+        from: usize,
         read: impl FnOnce(&[u8]) -> Result<(), String>,
     ) -> Result<(), CollectiveError> {
-        let from = pending[0];
         let (mut read, mut done) = (Some(read), Ok(()));
         self.wait(from, part, &mut |body| {
             if let Some(read) = read.take() {
                 done = read(body);
             }
         })
-        .map_err(|fault| self.fault_while_waiting(fault, part, pending))?;
+        .map_err(|fault| self.fault(fault, from))?;
+        self.buffers.roll.note_entered(from);
         let malformed = |problem| self.malformed(from, problem);
         let Some(read) = read else {
-            return done.map_err(malformed); // where it lay with its sender
+            return done.map_err(malformed); // it was lent
         };
         let mut body = &self.buffers.incoming[..];
         if part == FIRST {
             let (header, rest) = Header::decode(body).map_err(malformed)?;
-            self.compare(from, &header)?;
+            let (shape, rest) = header.split_shape(rest).map_err(malformed)?;
+            self.compare(from, &header, shape.as_ref())?;
             body = rest;
         }
         read(body).map_err(malformed)
     }
 
-    fn compare(&self, from: usize, header: &Header) -> Result<(), CollectiveError> {
-        let Some(difference) = self.header.difference(header) else {
+    fn compare(
+        &self,
+        from: usize,
+        header: &Header,
+        shape: Option<&Shape>,
+    ) -> Result<(), CollectiveError> {
+        let own = self.buffers.shape.as_ref();
+        let Some(difference) = self.header.difference(own, header, shape) else {
             return Ok(());
         };
         Err(CollectiveError::Mismatch {
@@ -252,13 +305,12 @@ impl<'a> Call<'a> {
             from,
             call: self.name,
             field: difference.field,
-            expected: difference.expected,
-            got: difference.got,
+            expected: difference.expected.into(),
+            got: difference.got.into(),
         })
     }
 
-    /// Waits for a message. A rank that runs another operation may send to others than those that
-    /// wait for it: now and then this looks for such a message from anybody.
+    /// Waits for a message; now and then this looks what the others do.
     fn wait(
         &mut self,
         from: usize,
@@ -276,30 +328,98 @@ impl<'a> Call<'a> {
             return result;
         }
         loop {
-            let last = self.limit.remaining().is_none_or(|left| left <= PATIENCE);
             match self.receive(from, part, self.limit.at_most(PATIENCE), read) {
                 Err(TransportError::Timeout { .. }) => {}
                 result => return result,
             }
-            self.look_around()?;
-            if last {
-                let waited = self.deadline.elapsed();
+            self.look_around(from)?;
+            if self.limit.remaining().is_none() {
+                let waited = self.elapsed();
                 return Err(TransportError::Timeout { from, waited });
             }
         }
     }
 
-    fn look_around(&mut self) -> Result<(), TransportError> {
+    /// What a rank does now and then while it waits for rank `awaited`: it takes the notices of the
+    /// others, sends its own, and reports. A rank that runs another operation may send to others
+    /// than those that wait for it: a message of such a one shows here.
+    fn look_around(&mut self, awaited: usize) -> Result<(), TransportError> {
         let now = Deadline::after(Duration::ZERO);
-        let rank = self.rank();
-        for other in (0..self.world()).filter(|&other| other != rank) {
-            if let Err(clash @ TransportError::Operation { .. }) =
-                self.receive(other, NONE, now, &mut |_| {})
-            {
-                return Err(clash);
+        for other in self.others() {
+            match self.receive(other, NOTICE, now, &mut |_| {}) {
+                Ok(()) => self.buffers.roll.note_waits(other),
+                Err(clash @ TransportError::Operation { .. }) => return Err(clash),
+                Err(_) => {} // what a wait for this rank would say
             }
         }
+        self.give_notice();
+        self.report(awaited);
         Ok(())
+    }
+
+    /// Tells the others that this rank waits, once it does so for long, or others do. Half of the
+    /// time after which a rank must know is left for that.
+    fn give_notice(&mut self) {
+        let long = self.options.stall.min(self.span.timeout) / 2;
+        if self.elapsed() < long && !self.buffers.roll.someone_waits() {
+            return;
+        }
+        for to in self.others() {
+            if self.buffers.roll.is_told(to) {
+                continue;
+            }
+            let until = Deadline::after(MOMENT);
+            match self.transport.send(to, self.tag(NOTICE), &[], until) {
+                Err(TransportError::Stuck { .. }) => {} // tried again the next time
+                _ => self.buffers.roll.note_told(to),
+            }
+        }
+    }
+
+    fn report(&mut self, awaited: usize) {
+        let waited = self.elapsed();
+        if waited < self.report_at {
+            return;
+        }
+        self.report_at = waited.saturating_add(self.options.stall);
+        let missing = self.missing(awaited);
+        let here = (0..self.world()).filter(|rank| !missing.contains(rank));
+        self.options.on_stall.report(&Stall {
+            rank: self.rank(),
+            call: self.name,
+            waited,
+            here: here.collect(),
+            missing,
+        });
+    }
+
+    /// The ranks that keep this one waiting, as far as it knows; it waits for rank `awaited`.
+    fn missing(&self, awaited: usize) -> Vec<usize> {
+        let this_call = (self.options.epoch, self.name.sequence);
+        let is_missing = |&other: &usize| {
+            let arrived = match self.transport.arrived(other) {
+                Some(call) if call > this_call => Arrived::OfLaterCall,
+                Some(call) if call == this_call => Arrived::OfThisCall,
+                _ => Arrived::Nothing,
+            };
+            let roll = &self.buffers.roll;
+            roll.is_missing(other, other == awaited, arrived)
+        };
+        let missing: Vec<usize> = self.others().filter(is_missing).collect();
+        if missing.is_empty() {
+            return vec![awaited];
+        }
+        missing
+    }
+
+    /// All ranks but this one.
+    fn others(&self) -> impl Iterator<Item = usize> + use<> {
+        let (rank, world) = (self.rank(), self.world());
+        (0..world).filter(move |&other| other != rank)
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.span.deadline.elapsed()
     }
 
     /// Puts a message where it is read from, unless it is lent: then `read` has it.
@@ -319,42 +439,25 @@ impl<'a> Call<'a> {
 
     fn tag(&self, part: u32) -> Tag {
         Tag {
-            epoch: self.epoch,
+            epoch: self.options.epoch,
             sequence: self.name.sequence,
             operation: self.name.operation,
             part,
         }
     }
 
-    /// After a timeout, finds out which of the ranks that were still to be heard have not sent: the
-    /// limit has passed, so this does not wait.
-    fn fault_while_waiting(
-        &mut self,
-        fault: TransportError,
-        part: u32,
-        pending: &[usize],
-    ) -> CollectiveError {
-        let mut missing = Vec::new();
-        if let TransportError::Timeout { from, .. } = fault {
-            missing.push(from);
-            let own = self.rank();
-            let others = pending.iter().filter(|&&rank| rank != from && rank != own);
-            missing.extend(
-                others.filter(|&&rank| self.receive(rank, part, self.limit, &mut |_| {}).is_err()),
-            );
-        }
-        self.fault(fault, &missing)
-    }
-
-    fn fault(&self, fault: TransportError, missing: &[usize]) -> CollectiveError {
+    /// What a fault means that was met while this rank waited for rank `awaited`.
+    fn fault(&self, fault: TransportError, awaited: usize) -> CollectiveError {
         let (rank, call) = (self.rank(), self.name);
         match fault {
-            TransportError::Timeout { waited, .. } => CollectiveError::Timeout {
-                rank,
-                call,
-                missing: missing.to_vec(),
-                waited,
-            },
+            TransportError::Timeout { .. } | TransportError::Stuck { .. } => {
+                CollectiveError::Timeout {
+                    rank,
+                    call,
+                    missing: self.missing(awaited),
+                    waited: self.elapsed(),
+                }
+            }
             TransportError::Closed { by, reason } => CollectiveError::Closed {
                 rank,
                 call,
@@ -370,8 +473,8 @@ impl<'a> Call<'a> {
                 from,
                 call,
                 field: "operation",
-                expected: expected.to_string(),
-                got: got.to_string(),
+                expected: expected.to_string().into(),
+                got: got.to_string().into(),
             },
             source => CollectiveError::Transport { rank, call, source },
         }
@@ -397,6 +500,19 @@ impl<'a> Call<'a> {
             root,
             world,
         })
+    }
+
+    /// Refuses a shape of another number of elements.
+    pub(crate) fn check_shape(&self, elements: u64) -> Result<(), CollectiveError> {
+        match &self.buffers.shape {
+            Some(shape) if shape.elements() != Some(elements) => Err(CollectiveError::Shape {
+                rank: self.rank(),
+                call: self.name,
+                elements,
+                shape: shape.to_string(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Refuses shares of another vector or for another group.

@@ -69,6 +69,17 @@ pub trait Element: Pod + summed::Summed {
     const TYPE: ElementType;
 }
 
+/// An element that has a mean.
+///
+/// ```compile_fail,E0277
+/// use burn_virtual_collective::{Algorithm, CollectiveError, Group};
+///
+/// fn mean(group: &mut Group) -> Result<(), CollectiveError> {
+///     group.mean(Algorithm::Ring, &mut [1_i32, 2]) // what is 3 / 2?
+/// }
+/// ```
+pub trait Float: Element + summed::Divided {}
+
 /// How elements are added. Out of reach, so that there are no other elements than those here.
 pub(crate) mod summed {
     use super::{Pod, Range};
@@ -85,6 +96,12 @@ pub(crate) mod summed {
         fn settle(values: &mut [Self], wide: &[f32], own: Range<usize>);
     }
 
+    /// A number whose sums can be divided.
+    pub trait Divided: Summed {
+        /// Divides sums, element by element.
+        fn divide(sums: &mut [Self::Sum], by: usize);
+    }
+
     /// A number that sums are kept in.
     pub trait Addend: Pod {
         /// Adds `other` to `acc`, element by element.
@@ -92,7 +109,7 @@ pub(crate) mod summed {
     }
 }
 
-use summed::{Addend, Summed};
+use summed::{Addend, Divided, Summed};
 
 macro_rules! elements {
     (in themselves: $($type:ty => $name:ident, $add:expr;)*) => {$(
@@ -148,6 +165,22 @@ elements! { in f32:
     f16 => F16;
     bf16 => Bf16;
 }
+
+macro_rules! floats {
+    ($($type:ty),*) => {$(
+        impl Float for $type {}
+
+        impl Divided for $type {
+            fn divide(sums: &mut [Self::Sum], by: usize) {
+                // Exact: nobody has so many ranks that they don't fit.
+                let by = by as Self::Sum;
+                sums.iter_mut().for_each(|sum| *sum /= by);
+            }
+        }
+    )*};
+}
+
+floats! { f32, f64, f16, bf16 }
 
 fn add_i32(acc: &mut [i32], other: &[i32]) {
     for (acc, other) in acc.iter_mut().zip(other) {

@@ -30,7 +30,8 @@ pub enum TransportError {
         /// Time since the deadline was set.
         waited: Duration,
     },
-    /// The other rank, or the way to it, did not take a message in time.
+    /// The other rank, or the way to it, did not take a message in time: a stopped process, or a
+    /// network that drops. In a collective, this becomes [`CollectiveError::Timeout`].
     #[error("rank {to} took {written} of {bytes} bytes within {waited:?}")]
     Stuck {
         /// The rank sent to.
@@ -110,18 +111,26 @@ impl fmt::Display for CallName {
     }
 }
 
+fn ranks(ranks: &[usize]) -> String {
+    let ranks: Vec<String> = ranks.iter().map(|rank| format!("rank {rank}")).collect();
+    ranks.join(", ")
+}
+
 /// A collective that did not take place. The group is closed after any of them.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CollectiveError {
-    /// Some ranks sent nothing in time.
-    #[error("rank {rank}: {call}: no message from rank {missing:?} within {waited:?}")]
+    /// Some ranks did not enter the call, or stopped in it.
+    #[error(
+        "rank {rank}: {call}: no message from {} within {waited:?}",
+        ranks(missing)
+    )]
     Timeout {
         /// This rank.
         rank: usize,
         /// The call.
         call: CallName,
-        /// Every rank whose message had not arrived.
+        /// Every rank that was waited for, whether by this rank or by those that it waited for.
         missing: Vec<usize>,
         /// Time since the call began.
         waited: Duration,
@@ -138,9 +147,9 @@ pub enum CollectiveError {
         /// What differs.
         field: &'static str,
         /// This rank's value.
-        expected: String,
+        expected: Box<str>,
         /// The other rank's value.
-        got: String,
+        got: Box<str>,
     },
     /// A message that its header does not describe.
     #[error("rank {rank}: {call}: malformed message from rank {from}: {problem}")]
@@ -216,6 +225,18 @@ pub enum CollectiveError {
         elements: usize,
         /// Ranks of the shares.
         ranks: usize,
+    },
+    /// The shape is of another number of elements.
+    #[error("rank {rank}: {call}: expected a shape of {elements} elements, got {shape}")]
+    Shape {
+        /// This rank.
+        rank: usize,
+        /// The call.
+        call: CallName,
+        /// Elements of the vector.
+        elements: u64,
+        /// The shape given.
+        shape: String,
     },
     /// The root of a broadcast is no rank of the group.
     #[error("rank {rank}: {call}: expected a root below {world}, got {root}")]

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use burn_virtual_plan::{Layout, Node, Partial, Placement};
 
-use crate::call::{Buffers, Call};
+use crate::call::{Buffers, Call, Span};
+use crate::element::summed::Summed;
 use crate::header::Header;
+use crate::shape::Shape;
 use crate::{
-    Algorithm, CallName, CollectiveError, Element, Operation, Reduce, Sent, Shares, Transport,
-    Work, exchange, halving, ordered, ring, unordered,
+    Algorithm, CallName, CollectiveError, Element, Float, OnStall, Operation, Reduce, Sent, Shares,
+    Transport, Work, exchange, halving, ordered, ring, unordered,
 };
 
 /// How a group waits.
@@ -25,6 +27,12 @@ pub struct Options {
     /// The same for the first collective of the group, and for its first all-reduce of a step: other
     /// ranks may still be compiling.
     pub first_timeout: Duration,
+    /// A call that waits for longer than this is reported, and again each time that it has waited so
+    /// much longer: [`crate::Stall`] says which ranks are missing. No error: a slow rank is not a
+    /// dead one. [`Duration::MAX`] for never.
+    pub stall: Duration,
+    /// What is done with the report: by default, a line on stderr.
+    pub on_stall: OnStall,
 }
 
 impl Default for Options {
@@ -33,6 +41,8 @@ impl Default for Options {
             epoch: 0,
             timeout: Duration::from_secs(30),
             first_timeout: Duration::from_secs(300),
+            stall: Duration::from_secs(10),
+            on_stall: OnStall::default(),
         }
     }
 }
@@ -49,6 +59,8 @@ pub struct Group {
     /// Whether there was an all-reduce of a step.
     stepped: bool,
     closed: Option<(usize, String)>,
+    /// The shape of the next vector.
+    shape: Option<Shape>,
     buffers: Buffers,
     kept: ordered::Kept,
 }
@@ -62,6 +74,7 @@ impl Group {
             sequence: 0,
             stepped: false,
             closed: None,
+            shape: None,
             buffers: Buffers::default(),
             kept: ordered::Kept::default(),
         }
@@ -105,6 +118,25 @@ impl Group {
         })
     }
 
+    /// Says of which shape the vector of the next call is: two ranks whose vectors are as long, but
+    /// not of one shape, get an error that names both. Without it, a vector is of one dimension.
+    ///
+    /// ```
+    /// # use burn_virtual_collective::{Algorithm, Group, Options, memory};
+    /// # let end = memory::group(1).remove(0);
+    /// # let mut group = Group::new(Box::new(end), Options::default());
+    /// let mut values = [1.0_f32; 12];
+    /// group.shape(&[2, 6]).sum(Algorithm::Ring, &mut values)?;
+    /// # Ok::<(), burn_virtual_collective::CollectiveError>(())
+    /// ```
+    ///
+    /// It counts for [`Group::sum`], [`Group::mean`], [`Group::reduce_scatter`],
+    /// [`Group::all_gather`] and [`Group::broadcast_slice`]; other calls have no shape to compare.
+    pub fn shape(&mut self, sizes: &[usize]) -> &mut Self {
+        self.shape = Some(Shape::new(sizes));
+        self
+    }
+
     /// Replaces `values` on every rank by those of rank `root`. After an error they are unspecified.
     ///
     /// # Errors
@@ -115,7 +147,7 @@ impl Group {
         values: &mut [T],
     ) -> Result<(), CollectiveError> {
         let header = Header::slice(Operation::BroadcastSlice, T::TYPE, values.len());
-        self.run(header.with_root(root), |call, _| {
+        self.run_slice(header.with_root(root), |call| {
             exchange::broadcast_slice(call, root, values)
         })
     }
@@ -159,14 +191,17 @@ impl Group {
         nodes: Vec<Node>,
     ) -> Result<Option<Partial>, CollectiveError> {
         let work = work.into();
+        let span = self.span(!self.stepped);
+        self.stepped = true;
         let Some(algorithm) = reduce.algorithm() else {
             let header = Header::all_reduce(Operation::AllReduce, work, layout, placement);
-            return self.run_part(header, work, |call, kept| {
+            return self.run_call(header, Some(work), span, |call, kept| {
                 ordered::all_reduce(call, kept, layout, placement, nodes)
             });
         };
+        // Two calls within one span of time.
         let header = Header::all_reduce(algorithm.operation(), work, layout, placement);
-        let joined = self.run_part(header, work, |call, kept| {
+        let joined = self.run_call(header, Some(work), span, |call, kept| {
             unordered::join(call, &mut kept.spare, layout, placement, nodes)
         })?;
         let Some(mut sum) = joined else {
@@ -175,7 +210,10 @@ impl Group {
         let spare = self.take_spares();
         let values = sum.values_mut();
         let header = Header::slice(algorithm.operation(), f32::TYPE, values.len());
-        self.run_part(header, work, |call, _| flat(call, algorithm, values))?;
+        self.run_call(header, Some(work), span, |call, _| {
+            flat(call, algorithm, values, |_| {})
+        })?;
+        sum.zero_absent();
         self.kept.spare = spare;
         Ok(Some(sum))
     }
@@ -208,7 +246,25 @@ impl Group {
         values: &mut [T],
     ) -> Result<(), CollectiveError> {
         let header = Header::slice(algorithm.operation(), T::TYPE, values.len());
-        self.run(header, |call, _| flat(call, algorithm, values))
+        self.run_slice(header, |call| flat(call, algorithm, values, |_| {}))
+    }
+
+    /// Replaces `values` on every rank by their mean over all ranks: their sum as [`Group::sum`] adds
+    /// it up, divided once. Elements of 16 bits are rounded after that, so that a mean is right
+    /// also where the sum is out of their range.
+    ///
+    /// # Errors
+    /// As [`Group::sum`].
+    pub fn mean<T: Float>(
+        &mut self,
+        algorithm: Algorithm,
+        values: &mut [T],
+    ) -> Result<(), CollectiveError> {
+        let world = self.world();
+        let header = Header::slice(algorithm.mean(), T::TYPE, values.len());
+        self.run_slice(header, |call| {
+            flat(call, algorithm, values, |sums| T::divide(sums, world))
+        })
     }
 
     /// Replaces this rank's share of `values` by its sum over all ranks; the rest of them, and after
@@ -224,9 +280,9 @@ impl Group {
         values: &mut [T],
     ) -> Result<(), CollectiveError> {
         let header = Header::slice(Operation::ReduceScatter, T::TYPE, values.len());
-        self.run(header.with_shares(shares), |call, _| {
+        self.run_slice(header.with_shares(shares), |call| {
             call.check_shares(shares, values.len())?;
-            ring::reduce_scatter(call, shares, values).map(|_| ())
+            ring::reduce_scatter(call, shares, values, |_| {}).map(|_| ())
         })
     }
 
@@ -241,7 +297,7 @@ impl Group {
         values: &mut [T],
     ) -> Result<(), CollectiveError> {
         let header = Header::slice(Operation::AllGather, T::TYPE, values.len());
-        self.run(header.with_shares(shares), |call, _| {
+        self.run_slice(header.with_shares(shares), |call| {
             call.check_shares(shares, values.len())?;
             ring::all_gather(call, shares, values)
         })
@@ -268,19 +324,33 @@ impl Group {
         header: Header,
         body: impl FnOnce(&mut Call<'_>, &mut ordered::Kept) -> Result<T, CollectiveError>,
     ) -> Result<T, CollectiveError> {
-        self.run_call(header, None, body)
+        self.run_call(header, None, self.span(false), body)
     }
 
-    /// Makes a call that is part of a step.
-    fn run_part<T>(
+    /// Makes a call on a vector, which may have a shape.
+    fn run_slice(
         &mut self,
         header: Header,
-        work: Work,
-        body: impl FnOnce(&mut Call<'_>, &mut ordered::Kept) -> Result<T, CollectiveError>,
-    ) -> Result<T, CollectiveError> {
-        let result = self.run_call(header, Some(work), body);
-        self.stepped = true;
+        body: impl FnOnce(&mut Call<'_>) -> Result<(), CollectiveError>,
+    ) -> Result<(), CollectiveError> {
+        self.buffers.shape = self.shape.take();
+        let header = header.with_shape(self.buffers.shape.as_ref());
+        let result = self.run_call(header, None, self.span(false), |call, _| {
+            call.check_shape(header.elements)?;
+            body(call)
+        });
+        self.buffers.shape = None;
         result
+    }
+
+    /// The time of a call that begins now.
+    fn span(&self, is_first: bool) -> Span {
+        let is_first = is_first || self.sequence == 0;
+        Span::new(if is_first {
+            self.options.first_timeout
+        } else {
+            self.options.timeout
+        })
     }
 
     /// Makes one call, and closes the group if it fails.
@@ -288,6 +358,7 @@ impl Group {
         &mut self,
         header: Header,
         work: Option<Work>,
+        span: Span,
         body: impl FnOnce(&mut Call<'_>, &mut ordered::Kept) -> Result<T, CollectiveError>,
     ) -> Result<T, CollectiveError> {
         let name = CallName {
@@ -296,21 +367,16 @@ impl Group {
             sequence: self.sequence,
         };
         self.check_open(name)?;
-        let is_first = self.sequence == 0 || (work.is_some() && !self.stepped);
-        let timeout = if is_first {
-            self.options.first_timeout
-        } else {
-            self.options.timeout
-        };
+        self.shape = None;
         self.sequence += 1;
         self.kept.spare.clear();
         let mut call = Call::new(
             &mut *self.transport,
             &mut self.buffers,
+            &self.options,
             name,
-            self.options.epoch,
             header,
-            timeout,
+            span,
         );
         let result = body(&mut call, &mut self.kept);
         if let Err(error) = &result {
@@ -345,14 +411,16 @@ impl Group {
     }
 }
 
+/// The sum over all ranks, with `finish` applied to it before it is rounded.
 fn flat<T: Element>(
     call: &mut Call<'_>,
     algorithm: Algorithm,
     values: &mut [T],
+    finish: impl Fn(&mut [<T as Summed>::Sum]),
 ) -> Result<(), CollectiveError> {
     match algorithm {
-        Algorithm::Ring => ring::all_reduce(call, values),
-        Algorithm::HalvingDoubling => halving::all_reduce(call, values),
+        Algorithm::Ring => ring::all_reduce(call, values, finish),
+        Algorithm::HalvingDoubling => halving::all_reduce(call, values, finish),
     }
 }
 

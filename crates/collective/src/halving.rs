@@ -11,10 +11,12 @@ use crate::element::Element;
 use crate::element::summed::Addend;
 use crate::stream::Stream;
 
-/// The sum over all ranks, on every rank.
+/// The sum over all ranks, on every rank. `finish` is applied to each sum, on one rank, before it is
+/// rounded.
 pub(crate) fn all_reduce<T: Element>(
     call: &mut Call<'_>,
     values: &mut [T],
+    finish: impl Fn(&mut [T::Sum]),
 ) -> Result<(), CollectiveError> {
     let (fold, all) = (Fold::new(call.world()), 0..values.len());
     let mut wide = std::mem::take(&mut call.buffers.wide);
@@ -34,6 +36,7 @@ pub(crate) fn all_reduce<T: Element>(
             }
             halve(call, &fold, &steps, sums)?;
             let own = steps.last().map_or(all.clone(), |step| step.keep.clone());
+            finish(&mut sums[own.clone()]);
             T::settle(values, &wide, own);
             cube::double::<T::Sum, T>(call, &steps, values, |corner| fold.rank(corner))?;
             if let Some(to) = folded {

@@ -2,17 +2,18 @@
 
 use burn_virtual_plan::{Layout, Placement};
 
+use crate::shape::Shape;
 use crate::{ElementType, Operation, Shares, Work};
 
 const MAGIC: [u8; 4] = *b"BVCM";
-const VERSION: u16 = 3;
+const VERSION: u16 = 4;
 
 /// Size of an encoded header.
-pub(crate) const BYTES: usize = 88;
+pub(crate) const BYTES: usize = 96;
 
 /// What a rank takes the call for. Two ranks whose headers differ do not mean the same call.
 ///
-/// On the wire, little-endian, 88 bytes; the transport guards the bytes themselves:
+/// On the wire, little-endian, 96 bytes; the transport guards the bytes themselves:
 ///
 /// | offset | bytes | field |
 /// |---|---|---|
@@ -20,7 +21,7 @@ pub(crate) const BYTES: usize = 88;
 /// | 4 | 2 | version |
 /// | 6 | 1 | operation code |
 /// | 7 | 1 | code of the element type, 0 if there is none |
-/// | 8 | 80 | ten numbers of 8 bytes, in the order of the struct |
+/// | 8 | 88 | eleven numbers of 8 bytes, in the order of the struct |
 ///
 /// A number that an operation does not use is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +45,12 @@ pub(crate) struct Header {
     pub(crate) layout: u64,
     /// Fingerprint of the placement.
     pub(crate) placement: u64,
+    /// One more than the dimensions of the shape that follows the header; 0 if none does.
+    pub(crate) dimensions: u64,
 }
 
-/// Names of the numbers, as they appear in errors.
+/// Names of the numbers that are compared, as they appear in errors; shapes are compared instead of the
+/// last one.
 const FIELDS: [&str; 10] = [
     "step",
     "bucket",
@@ -70,18 +74,18 @@ pub(crate) struct Difference {
 
 impl Header {
     pub(crate) fn barrier() -> Self {
-        Self::from_numbers(Operation::Barrier, None, [0; 10])
+        Self::from_numbers(Operation::Barrier, None, [0; 11])
     }
 
     pub(crate) fn gather() -> Self {
-        Self::from_numbers(Operation::Gather, None, [0; 10])
+        Self::from_numbers(Operation::Gather, None, [0; 11])
     }
 
     pub(crate) fn broadcast(root: usize) -> Self {
         let root = root as u64;
         Self {
             root,
-            ..Self::from_numbers(Operation::Broadcast, None, [0; 10])
+            ..Self::from_numbers(Operation::Broadcast, None, [0; 11])
         }
     }
 
@@ -89,7 +93,7 @@ impl Header {
     pub(crate) fn slice(operation: Operation, element: ElementType, elements: usize) -> Self {
         Self {
             elements: elements as u64,
-            ..Self::from_numbers(operation, Some(element), [0; 10])
+            ..Self::from_numbers(operation, Some(element), [0; 11])
         }
     }
 
@@ -101,6 +105,12 @@ impl Header {
     pub(crate) fn with_shares(self, shares: &Shares) -> Self {
         let layout = shares.fingerprint();
         Self { layout, ..self }
+    }
+
+    /// Says of which shape the vector is.
+    pub(crate) fn with_shape(self, shape: Option<&Shape>) -> Self {
+        let dimensions = shape.map_or(0, |shape| shape.dimensions() as u64 + 1);
+        Self { dimensions, ..self }
     }
 
     /// A call on the virtual nodes of a step.
@@ -123,10 +133,11 @@ impl Header {
             flags: layout.flags() as u64,
             layout: layout.fingerprint(),
             placement: placement.fingerprint(),
+            dimensions: 0,
         }
     }
 
-    fn numbers(&self) -> [u64; 10] {
+    fn numbers(&self) -> [u64; 11] {
         let Self {
             step,
             bucket,
@@ -138,17 +149,19 @@ impl Header {
             flags,
             layout,
             placement,
+            dimensions,
             ..
         } = *self;
         [
             step, bucket, samples, root, elements, segments, sums, flags, layout, placement,
+            dimensions,
         ]
     }
 
     fn from_numbers(
         operation: Operation,
         element: Option<ElementType>,
-        numbers: [u64; 10],
+        numbers: [u64; 11],
     ) -> Self {
         let [
             step,
@@ -161,6 +174,7 @@ impl Header {
             flags,
             layout,
             placement,
+            dimensions,
         ] = numbers;
         Self {
             operation,
@@ -175,6 +189,7 @@ impl Header {
             flags,
             layout,
             placement,
+            dimensions,
         }
     }
 
@@ -208,15 +223,32 @@ impl Header {
             }
         };
         let (words, _) = words.as_chunks::<8>();
-        let mut numbers = [0; 10];
+        let mut numbers = [0; 11];
         for (number, word) in numbers.iter_mut().zip(words) {
             *number = u64::from_le_bytes(*word);
         }
         Ok((Self::from_numbers(operation, element, numbers), body))
     }
 
-    /// The first field in which `got` differs from `self`.
-    pub(crate) fn difference(&self, got: &Header) -> Option<Difference> {
+    /// Takes the shape off the front of what follows the header, if there is one.
+    pub(crate) fn split_shape<'a>(
+        &self,
+        bytes: &'a [u8],
+    ) -> Result<(Option<Shape>, &'a [u8]), String> {
+        let Some(dimensions) = self.dimensions.checked_sub(1) else {
+            return Ok((None, bytes));
+        };
+        let (shape, rest) = Shape::decode(dimensions, bytes)?;
+        Ok((Some(shape), rest))
+    }
+
+    /// The first field in which `got` differs from `self`, and the shapes that come with both.
+    pub(crate) fn difference(
+        &self,
+        shape: Option<&Shape>,
+        got: &Header,
+        got_shape: Option<&Shape>,
+    ) -> Option<Difference> {
         if self.operation != got.operation {
             return Some(Difference {
                 field: "operation",
@@ -234,6 +266,19 @@ impl Header {
                 expected: name(self.element),
                 got: name(got.element),
             });
+        }
+        if shape.or(got_shape).is_some() {
+            let [expected, got] = [(shape, self), (got_shape, got)].map(|(shape, header)| {
+                // One without a shape is a plain vector.
+                shape.map_or_else(|| format!("[{}]", header.elements), Shape::to_string)
+            });
+            if expected != got {
+                return Some(Difference {
+                    field: "shape",
+                    expected,
+                    got,
+                });
+            }
         }
         let mut pairs = FIELDS
             .into_iter()
@@ -264,6 +309,7 @@ mod tests {
         flags: 1,
         layout: u64::MAX,
         placement: 3,
+        dimensions: 0,
     };
 
     fn encoded() -> Vec<u8> {
@@ -293,18 +339,53 @@ mod tests {
     }
 
     #[test]
+    fn shapes_are_compared_as_they_are_written() {
+        let vector = Header {
+            elements: 12,
+            ..HEADER
+        };
+        let [one, other, flat] = [&[2, 6][..], &[3, 4], &[12]].map(Shape::new);
+        let differ = |own: Option<&Shape>, got: Option<&Shape>| {
+            let difference = vector.difference(own, &vector.with_shape(got), got)?;
+            assert_eq!(difference.field, "shape");
+            Some(format!("{} {}", difference.expected, difference.got))
+        };
+        assert_eq!(differ(Some(&one), Some(&one)), None);
+        assert_eq!(differ(Some(&flat), None), None);
+        assert_eq!(
+            differ(Some(&one), Some(&other)).as_deref(),
+            Some("[2, 6] [3, 4]")
+        );
+        assert_eq!(differ(None, Some(&one)).as_deref(), Some("[12] [2, 6]"));
+    }
+
+    #[test]
+    fn shape_follows_the_header_when_it_says_so() {
+        let shape = Shape::new(&[3, 4]);
+        let mut bytes = vec![];
+        shape.encode(&mut bytes);
+        let header = HEADER.with_shape(Some(&shape));
+        assert_eq!(header.split_shape(&bytes), Ok((Some(shape), &[][..])));
+        assert!(header.split_shape(&bytes[..15]).is_err());
+        assert_eq!(HEADER.split_shape(&bytes), Ok((None, &bytes[..])));
+    }
+
+    #[test]
     fn difference_names_the_first_field_that_differs() {
-        assert_eq!(HEADER.difference(&HEADER), None);
+        assert_eq!(HEADER.difference(None, &HEADER, None), None);
         let mut other = HEADER;
         (other.elements, other.layout) = (12, 1);
-        let difference = HEADER.difference(&other).unwrap();
+        let difference = HEADER.difference(None, &other, None).unwrap();
         assert_eq!(difference.field, "element count");
         assert_eq!((&*difference.expected, &*difference.got), ("1000", "12"));
         other.element = Some(ElementType::F16);
-        let difference = HEADER.difference(&other).unwrap();
+        let difference = HEADER.difference(None, &other, None).unwrap();
         assert_eq!(difference.field, "element type");
         assert_eq!((&*difference.expected, &*difference.got), ("f64", "f16"));
         other.operation = Operation::Barrier;
-        assert_eq!(HEADER.difference(&other).unwrap().field, "operation");
+        assert_eq!(
+            HEADER.difference(None, &other, None).unwrap().field,
+            "operation"
+        );
     }
 }

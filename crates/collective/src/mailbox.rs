@@ -152,6 +152,16 @@ impl Mailbox {
         }
     }
 
+    /// The latest call of which a message from rank `from` is here, if there is such a rank and
+    /// message: its epoch and number.
+    pub(crate) fn arrived(&self, from: usize) -> Option<(u64, u64)> {
+        let state = self.lock();
+        let messages = state.queues.get(from)?.iter();
+        messages
+            .map(|message| (message.tag.epoch, message.tag.sequence))
+            .max()
+    }
+
     /// Why nothing more will come from rank `from`, waiting until that is known.
     pub(crate) fn fault(&self, from: usize, deadline: Deadline) -> Option<TransportError> {
         let mut state = self.lock();
@@ -231,7 +241,7 @@ impl State {
                 Match::Exact => return Ok(Some(index)),
                 Match::Later => index += 1,
                 Match::Stale => {
-                    *stale += 1;
+                    *stale += u64::from(!message.tag.is_notice());
                     self.drop_message(from, index);
                 }
                 Match::Clash => {

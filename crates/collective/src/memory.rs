@@ -1,7 +1,6 @@
 //! Ranks in one process: each has a mailbox that the others write to.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::loan::End;
 use crate::mailbox::{Mailbox, Received};
@@ -16,8 +15,7 @@ pub fn group(world: usize) -> Vec<MemoryTransport> {
         sender: Arc::new(Sender {
             rank,
             mailboxes: mailboxes.clone(),
-            messages: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
+            sent: Mutex::default(),
             spin: Mutex::default(),
         }),
         stale: 0,
@@ -38,8 +36,7 @@ pub struct MemoryTransport {
 struct Sender {
     rank: usize,
     mailboxes: Arc<[Mailbox]>,
-    messages: AtomicU64,
-    bytes: AtomicU64,
+    sent: Mutex<Sent>,
     // Held while a message is lent: one at a time.
     spin: Mutex<Spin>,
 }
@@ -54,14 +51,11 @@ impl Sender {
 
     fn send(&self, to: usize, tag: Tag, payload: &[u8]) {
         self.mailboxes[to].push(self.rank, tag, self.copy(to, payload));
-        self.count(payload);
+        self.sent().count(&tag, payload);
     }
 
-    fn count(&self, payload: &[u8]) {
-        // Only ever read by itself.
-        self.messages.fetch_add(1, Ordering::Relaxed);
-        self.bytes
-            .fetch_add(payload.len() as u64, Ordering::Relaxed);
+    fn sent(&self) -> MutexGuard<'_, Sent> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn spin(&self) -> Option<MutexGuard<'_, Spin>> {
@@ -92,7 +86,7 @@ impl Lender for Sender {
             return Ok(());
         };
         let mailbox = &self.mailboxes[to];
-        self.count(payload);
+        self.sent().count(&tag, payload);
         let end = mailbox.desk(self.rank).lend(tag, payload, &mut spin, || {
             mailbox.push_lent(self.rank, tag);
             meanwhile();
@@ -163,6 +157,10 @@ impl Transport for MemoryTransport {
         Some(self.sender.clone())
     }
 
+    fn arrived(&self, from: usize) -> Option<(u64, u64)> {
+        self.sender.mailboxes[self.sender.rank].arrived(from)
+    }
+
     fn close(&mut self, reason: &str) {
         for mailbox in &*self.sender.mailboxes {
             mailbox.close(self.sender.rank, reason);
@@ -174,10 +172,7 @@ impl Transport for MemoryTransport {
     }
 
     fn sent(&self) -> Sent {
-        Sent {
-            messages: self.sender.messages.load(Ordering::Relaxed),
-            bytes: self.sender.bytes.load(Ordering::Relaxed),
-        }
+        *self.sender.sent()
     }
 }
 

@@ -12,27 +12,32 @@ use crate::pieces::Pieces;
 use crate::stream::Stream;
 use crate::{CollectiveError, Shares};
 
-/// The sum over all ranks, on every rank.
+/// The sum over all ranks, on every rank. `finish` is applied to each sum, on one rank, before it is
+/// rounded.
 pub(crate) fn all_reduce<T: Element>(
     call: &mut Call<'_>,
     values: &mut [T],
+    finish: impl Fn(&mut [T::Sum]),
 ) -> Result<(), CollectiveError> {
     let shares = Shares::even(values.len(), call.world());
-    let next = reduce_scatter(call, &shares, values)?;
+    let next = reduce_scatter(call, &shares, values, finish)?;
     spread(call, &shares, values, next)
 }
 
-/// The sum over all ranks of each share, on the rank whose it is. Returns the number of the next
-/// message.
+/// The sum over all ranks of each share, on the rank whose it is, with `finish` applied to it before it
+/// is rounded. Returns the number of the next message.
 pub(crate) fn reduce_scatter<T: Element>(
     call: &mut Call<'_>,
     shares: &Shares,
     values: &mut [T],
+    finish: impl Fn(&mut [T::Sum]),
 ) -> Result<u32, CollectiveError> {
     let mut wide = std::mem::take(&mut call.buffers.wide);
+    let own = shares.range(call.rank());
     let sums = T::sums(values, &mut wide);
     let next = collect(call, shares, sums);
-    T::settle(values, &wide, shares.range(call.rank()));
+    finish(&mut sums[own.clone()]);
+    T::settle(values, &wide, own);
     call.buffers.wide = wide;
     next
 }

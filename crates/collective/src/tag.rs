@@ -26,6 +26,10 @@ pub enum Operation {
     BroadcastSlice = 8,
     /// Each rank's bytes to all.
     Gather = 9,
+    /// The mean over all ranks to all, around a ring.
+    RingMean = 10,
+    /// The mean over all ranks to all, by halving and doubling.
+    HalvingDoublingMean = 11,
 }
 
 impl Operation {
@@ -46,6 +50,8 @@ impl Operation {
             Self::AllGather,
             Self::BroadcastSlice,
             Self::Gather,
+            Self::RingMean,
+            Self::HalvingDoublingMean,
         ];
         all.into_iter().find(|operation| operation.code() == code)
     }
@@ -63,6 +69,8 @@ impl fmt::Display for Operation {
             Self::AllGather => "all-gather",
             Self::BroadcastSlice => "slice broadcast",
             Self::Gather => "gather",
+            Self::RingMean => "ring mean",
+            Self::HalvingDoublingMean => "halving-doubling mean",
         })
     }
 }
@@ -76,9 +84,12 @@ pub struct Tag {
     pub sequence: u64,
     /// The operation of the call.
     pub operation: Operation,
-    /// Which message of the call, counted from 0 on each link.
+    /// Which message of the call, counted from 0 on each link; the last number is a notice's.
     pub part: u32,
 }
+
+/// The part of the message that says that its sender is in the call, and waits.
+pub(crate) const NOTICE: u32 = u32::MAX;
 
 /// How a message that has arrived relates to the one that is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +105,12 @@ pub enum Match {
 }
 
 impl Tag {
+    /// Whether the message is a notice: it says that its sender is in the call, and waits. It is no
+    /// data: counted neither among what was sent nor among what is stale.
+    pub fn is_notice(&self) -> bool {
+        self.part == NOTICE
+    }
+
     /// Compares a message that has arrived, `got`, with the expected one, `self`.
     pub fn matches(&self, got: &Tag) -> Match {
         match (got.epoch, got.sequence).cmp(&(self.epoch, self.sequence)) {
@@ -145,7 +162,7 @@ mod tests {
         let known = (0..=u8::MAX).filter_map(Operation::from_code);
         assert_eq!(
             known.map(Operation::code).collect::<Vec<_>>(),
-            [1, 2, 3, 4, 5, 6, 7, 8, 9]
+            [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
         );
     }
 }

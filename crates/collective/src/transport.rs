@@ -22,7 +22,9 @@ pub trait Transport: Send {
     fn world(&self) -> usize;
 
     /// Hands `payload` over for rank `to`. `Ok` means taken over, not delivered: that `to` is gone
-    /// may only show at the next receive.
+    /// may only show at the next receive. After [`TransportError::Stuck`] the same message may be
+    /// sent again, and goes on where it stopped; of others, only notices ([`Tag::is_notice`]) may be
+    /// tried meanwhile.
     ///
     /// # Errors
     /// `to` is no other rank of the group; the deadline passed; the link is broken.
@@ -69,6 +71,13 @@ pub trait Transport: Send {
     /// Where the ranks share memory, what lends messages to others instead of copying them; with it
     /// [`Transport::receive_or_read`] is worth being called.
     fn lender(&self) -> Option<Arc<dyn Lender>> {
+        None
+    }
+
+    /// The latest call, as its epoch and number, of which a message from rank `from` is there to be
+    /// received. A transport that cannot tell says that there is none: it helps to name those who
+    /// are missing, and decides nothing else.
+    fn arrived(&self, _from: usize) -> Option<(u64, u64)> {
         None
     }
 
@@ -159,6 +168,10 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
         (**self).lender()
     }
 
+    fn arrived(&self, from: usize) -> Option<(u64, u64)> {
+        (**self).arrived(from)
+    }
+
     fn close(&mut self, reason: &str) {
         (**self).close(reason);
     }
@@ -172,8 +185,8 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
     }
 }
 
-/// Messages of collectives that a rank sent, and the bytes in them. What a transport adds on the
-/// wire (frames, control messages) is not in it: it is the same count on every transport.
+/// Messages of collectives that a rank sent, and the bytes in them. Notices and what a transport adds
+/// on the wire (frames, control messages) are not in it: it is the same count on every transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Number of messages.
@@ -183,9 +196,11 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// Adds one message.
-    pub fn count(&mut self, payload: &[u8]) {
-        self.messages += 1;
-        self.bytes += payload.len() as u64;
+    /// Adds one message, unless it is a notice.
+    pub fn count(&mut self, tag: &Tag, payload: &[u8]) {
+        if !tag.is_notice() {
+            self.messages += 1;
+            self.bytes += payload.len() as u64;
+        }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use burn_virtual_collective::{Algorithm, CollectiveError, Element, Group, Options, Shares};
 use burn_virtual_plan::{Layout, Placement};
-use common::{assert_all_contain, constant, errors, nodes, run};
+use common::{assert_all_contain, constant, errors, few_worlds, nodes, run};
 use half::f16;
 
 /// What a rank may call.
@@ -107,6 +107,12 @@ fn assert_all_err(
     }
 }
 
+/// Worlds, without those that take too long where groups are formed again and again.
+fn up_to_few<const N: usize>(worlds: [usize; N]) -> impl Iterator<Item = usize> {
+    let few = |world: &usize| few_worlds().contains(world);
+    worlds.into_iter().filter(few)
+}
+
 /// A group made after others were closed.
 #[track_caller]
 fn assert_fresh_group_works() {
@@ -123,7 +129,7 @@ fn assert_fresh_group_works() {
 #[test]
 fn every_rank_errs_when_sizes_differ_case_21() {
     for operation in ON_SLICES {
-        for world in [2, 3, 4, 7] {
+        for world in up_to_few([2, 3, 4, 7]) {
             // Nothing at all, too: a vector without elements must not be summed past a full one.
             for (size, other) in [(10, 12), (0, 5), (5, 0), (1, 2)] {
                 let parts = [size.to_string(), other.to_string()];
@@ -173,7 +179,7 @@ fn every_rank_errs_when_operations_differ_case_21() {
         Aligned,
         Unaligned,
     ];
-    for world in [2, 3, 4, 6] {
+    for world in up_to_few([2, 3, 4, 6]) {
         for (index, usual) in ALL.into_iter().enumerate() {
             for other in &ALL[index + 1..] {
                 let other = *other;
@@ -323,6 +329,6 @@ fn culprit_is_named_on_every_rank_when_it_never_enters_case_36() {
         });
         let errors: Vec<String> = results.into_iter().flatten().flatten().collect();
         assert_eq!(errors.len(), WORLD - 1);
-        assert_all_contain(&errors, &[operation.name(), "no message from rank [2]"]);
+        assert_all_contain(&errors, &[operation.name(), "no message from rank 2"]);
     }
 }

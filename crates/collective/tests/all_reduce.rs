@@ -4,9 +4,11 @@
 
 mod common;
 
-use burn_virtual_collective::{Group, Options};
+use std::time::Duration;
+
+use burn_virtual_collective::{Group, Options, Work};
 use burn_virtual_plan::{Layout, Partial, Placement, evaluate};
-use common::{constant, nodes, run, worlds};
+use common::{constant, late_now_and_then, nodes, run, worlds};
 
 /// Element i of virtual node vn is i % 17 + vn; small whole numbers, so every sum is exact.
 fn ramp(layout: &Layout, vn: usize) -> Option<Partial> {
@@ -226,27 +228,99 @@ fn ranks_without_a_sample_get_the_sum_too_case_8() {
 
 #[test]
 fn calls_do_not_mix_when_they_follow_closely_case_20() {
-    let results = run(3, Options::default(), |mut group| {
-        let placement = Placement::even(3, 3).unwrap();
-        let rank = group.rank();
-        for step in 0..1000 {
-            // Shapes alternate, and one rank is late now and then.
-            let layout = Layout::new([if step % 2 == 0 { 6 } else { 4 }], 0, 0);
-            if step % 100 == rank as u64 {
-                std::thread::sleep(std::time::Duration::from_millis(5));
+    // One shape, which would hide a mix-up from every check but that of the values; and two.
+    for shapes in [[6, 6], [6, 4]] {
+        let results = run(3, Options::default(), move |mut group| {
+            let placement = Placement::even(3, 3).unwrap();
+            let rank = group.rank();
+            for step in 0..1000 {
+                late_now_and_then(rank, step);
+                let layout = Layout::new([shapes[step % 2]], 0, 0);
+                let leaf = |vn| constant(&layout, (step + vn) as f32);
+                let own = nodes(&layout, &placement, rank, leaf);
+                let sum = group
+                    .all_reduce(step as u64, &layout, &placement, own)
+                    .unwrap()
+                    .unwrap();
+                let right = vec![(3 * step + 3) as f32; layout.elements()];
+                assert_eq!(sum.values(), right);
             }
-            let leaf = |vn| constant(&layout, (step as usize + vn) as f32);
-            let own = nodes(&layout, &placement, rank, leaf);
-            let sum = group
-                .all_reduce(step, &layout, &placement, own)
-                .unwrap()
-                .unwrap();
-            let right = vec![(3 * step + 3) as f32; layout.elements()];
-            assert_eq!(sum.values(), right);
-        }
-        assert_eq!(group.stale(), 0);
+            group.stale()
+        });
+        assert_eq!(results, [Some(0); 3]);
+    }
+}
+
+/// Two ranks with two virtual nodes each, whose gradients are 1, 2, 3 and 4.
+#[test]
+fn mean_holds_the_last_virtual_node_of_every_rank_case_14() {
+    let results = run(2, Options::default(), |mut group| {
+        let layout = Layout::new([1], 1, 0);
+        let placement = Placement::even(4, 2).unwrap();
+        let own = nodes(&layout, &placement, group.rank(), |vn| {
+            let mut leaf = constant(&layout, vn as f32 + 1.0)?;
+            leaf.sums_mut()[0] = 1.0;
+            Some(leaf)
+        });
+        let sum = group
+            .all_reduce(0, &layout, &placement, own)
+            .unwrap()
+            .unwrap();
+        f64::from(sum.values()[0]) / sum.sums()[0]
     });
-    assert_eq!(results, [Some(()); 3]);
+    assert_eq!(results, [Some(2.5); 2]);
+}
+
+/// The bits of a step whose segments travel in buckets of so many; each rank is up to 5 ms late, here
+/// and there.
+fn bits_in_buckets(group: &mut Group, step: u64, of: usize) -> Vec<u32> {
+    const SEGMENTS: [usize; 6] = [5, 1, 13, 2, 100, 3];
+    let placement = Placement::explicit(4, &[[3, 1], [2, 2]][step as usize % 2]).unwrap();
+    let rank = group.rank();
+    let mut bits = vec![];
+    for (bucket, sizes) in (0..).zip(SEGMENTS.chunks(of)) {
+        let mixed = (step * 31 + u64::from(bucket) * 7 + rank as u64 * 5) % 47;
+        std::thread::sleep(Duration::from_millis(mixed.saturating_sub(41)));
+        let layout = Layout::new(sizes.iter().copied(), 0, 0);
+        let own = nodes(&layout, &placement, rank, |vn| {
+            let mut leaf = Partial::empty(&layout);
+            for (index, &size) in sizes.iter().enumerate() {
+                let segment = bucket as usize * of + index;
+                let value = |i: usize| 1.0 / (1 + i + 3 * segment + 7 * vn + step as usize) as f32;
+                let values: Vec<f32> = (0..size).map(value).collect();
+                leaf.set_segment(index, &values).unwrap();
+            }
+            Some(leaf)
+        });
+        let work = Work {
+            step,
+            bucket,
+            samples: 4,
+        };
+        let sum = group
+            .all_reduce(work, &layout, &placement, own)
+            .unwrap()
+            .unwrap();
+        bits.extend(sum.values().iter().map(|value| value.to_bits()));
+    }
+    bits
+}
+
+#[test]
+fn bits_are_the_same_however_a_step_is_cut_into_buckets_case_14() {
+    let results = run(2, Options::default(), |mut group| {
+        (0..200)
+            .map(|step| [6, 1, 4].map(|of| bits_in_buckets(&mut group, step, of)))
+            .collect::<Vec<_>>()
+    });
+    let [Some(one), Some(other)] = &results[..] else {
+        panic!("a rank panicked");
+    };
+    assert_eq!(one, other);
+    assert!(
+        one.iter()
+            .all(|[whole, single, some]| whole == single && whole == some)
+    );
 }
 
 #[test]

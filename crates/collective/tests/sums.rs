@@ -7,9 +7,10 @@ use std::fmt::Debug;
 
 use burn_virtual_collective::{Algorithm, Element, Group, Options, Shares};
 use bytemuck::cast_slice;
-use common::{run, worlds};
+use common::{late_now_and_then, run, worlds};
 use half::{bf16, f16};
 
+/// Nothing at all and fewer elements than ranks (case 23) among them.
 const SIZES: [usize; 7] = [0, 1, 2, 7, 100, 1000, 65_537];
 const ALGORITHMS: [Algorithm; 2] = [Algorithm::Ring, Algorithm::HalvingDoubling];
 
@@ -109,6 +110,14 @@ fn check_all<T: Number>(group: &mut Group, elements: usize) {
     };
     group.broadcast(root, &mut bytes).unwrap();
     assert_same(&bytes, &right);
+
+    // Every rank has another number of bytes.
+    let own = |rank| vec![rank as u8; right.len() / (rank + 1)];
+    let gathered = group.gather(&own(rank)).unwrap();
+    assert_eq!(gathered.len(), world);
+    for (from, bytes) in gathered.iter().enumerate() {
+        assert_same(bytes, &own(from));
+    }
     group.barrier().unwrap();
 }
 
@@ -210,14 +219,18 @@ fn sums_pass_through_what_narrow_elements_cannot_hold() {
 
 #[test]
 fn calls_do_not_mix_when_they_follow_closely_case_20() {
-    for algorithm in ALGORITHMS {
+    // One shape, which would hide a mix-up from every check but that of the values; and two.
+    for (algorithm, shapes) in [
+        (Algorithm::Ring, [6, 6]),
+        (Algorithm::HalvingDoubling, [6, 6]),
+        (Algorithm::Ring, [6, 4]),
+        (Algorithm::HalvingDoubling, [6, 4]),
+    ] {
         let results = run(3, Options::default(), move |mut group| {
             let rank = group.rank();
             for i in 0..1000 {
-                if i % 100 == rank {
-                    std::thread::sleep(std::time::Duration::from_millis(5));
-                }
-                let mut values = vec![(i + rank) as f32; if i % 2 == 0 { 6 } else { 4 }];
+                late_now_and_then(rank, i);
+                let mut values = vec![(i + rank) as f32; shapes[i % 2]];
                 group.sum(algorithm, &mut values).unwrap();
                 assert!(values.iter().all(|value| *value == (3 * i + 3) as f32));
             }

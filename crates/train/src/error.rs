@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use burn::module::ParamId;
 use burn_virtual_backend::{Fault, Probe};
-use burn_virtual_collective::CollectiveError;
+use burn_virtual_collective::{CollectiveError, TransportError};
 use burn_virtual_plan::PlanError;
 
 use crate::Skipped;
@@ -49,6 +49,48 @@ pub enum TrainError {
         expected: usize,
         /// The number of shares.
         got: usize,
+    },
+
+    /// Transports that are not for these devices, or not of one group.
+    #[error("transports: expected {expected}, got {got}")]
+    Transports {
+        /// What they have to be.
+        expected: String,
+        /// What they are.
+        got: String,
+    },
+
+    /// Not one part for each rank of this process.
+    #[error("expected a part for each of {expected} ranks of this process, got {got}")]
+    Parts {
+        /// Ranks of this process.
+        expected: usize,
+        /// Parts given.
+        got: usize,
+    },
+
+    /// Ranks that would not do the same.
+    #[error("rank {rank} differs from rank 0 in its {what}: expected {expected}, got {got}")]
+    Disagreement {
+        /// The first rank that differs.
+        rank: usize,
+        /// What of it.
+        what: String,
+        /// That of rank 0.
+        expected: String,
+        /// That of this rank.
+        got: String,
+    },
+
+    /// Something that a rank can't do alone.
+    #[error("{what}: expected all ranks in this process, got {here} of {world}")]
+    Spread {
+        /// What was asked for.
+        what: &'static str,
+        /// Ranks in this process.
+        here: usize,
+        /// Ranks of the group.
+        world: usize,
     },
 
     /// The same parameter stands at two places of the model.
@@ -218,6 +260,20 @@ pub enum TrainError {
 }
 
 impl TrainError {
+    /// Whether this rank only heard of a failure: the reason is with another rank.
+    pub fn is_consequence(&self) -> bool {
+        matches!(
+            self,
+            Self::Collective(
+                CollectiveError::Closed { .. }
+                    | CollectiveError::Transport {
+                        source: TransportError::Closed { .. } | TransportError::Gone { .. },
+                        ..
+                    },
+            )
+        )
+    }
+
     /// A failure of a device.
     pub(crate) fn device(device: &impl fmt::Debug, reason: impl Into<String>) -> Self {
         Self::Device {

@@ -2,6 +2,7 @@
 
 use burn::data::dataloader::batcher::Batcher;
 use burn::module::AutodiffModule;
+use burn_virtual_collective::Reduce;
 use burn_virtual_plan::{BatchSplit, Layout, Partial};
 
 use crate::batch::Items;
@@ -53,6 +54,22 @@ impl<B: VirtualAutodiff> Session<B> {
         S: SplitBatch<B::InnerBackend>,
         F: Fn(&M::InnerModule, S::Micro) -> [f64; N] + Sync,
     {
+        let scored = self.try_evaluate(model, batch, score);
+        scored.inspect_err(|error| self.ranks.leave(error))
+    }
+
+    fn try_evaluate<M, S, F, const N: usize>(
+        &mut self,
+        model: &M,
+        batch: &S,
+        score: F,
+    ) -> Result<[f64; N], TrainError>
+    where
+        M: AutodiffModule<B>,
+        M::InnerModule: Send,
+        S: SplitBatch<B::InnerBackend>,
+        F: Fn(&M::InnerModule, S::Micro) -> [f64; N] + Sync,
+    {
         let split = BatchSplit::new(batch.samples()?, self.settings.count)?;
         let job = ForwardJob {
             seed: self.settings.seed,
@@ -64,6 +81,7 @@ impl<B: VirtualAutodiff> Session<B> {
             step: self.applied,
             layout: &Layout::new([], N, 0),
             split: &split,
+            reduce: Reduce::Ordered,
             allow_drift: job.allow_drift,
             begin: |(model, device): &mut (M::InnerModule, B::Device),
                     node,

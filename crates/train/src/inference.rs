@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use burn::tensor::backend::Backend;
 use burn_virtual_backend::{Meter, Scope, enter};
+use burn_virtual_collective::Reduce;
 use burn_virtual_plan::{BatchSplit, Layout, Partial};
 
 use crate::memory::NodeMemory;
@@ -82,6 +83,7 @@ where
         step: job.step,
         layout: &Layout::new([], 0, 0),
         split,
+        reduce: Reduce::Ordered,
         allow_drift: job.allow_drift,
         begin: |rank: &mut ForwardRank<'a, B, M, R>, node, samples: Range<usize>, leaf: Partial| {
             let _listening = rank.memory.listen();

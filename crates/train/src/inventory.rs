@@ -82,11 +82,12 @@ impl Inventory {
     }
 }
 
-/// A hash of the paths, shapes and types: ranks that hold different models are told apart by it.
+/// A hash of the paths, shapes and types: ranks that hold different models are told apart by it. Not
+/// of ids: that of a running statistic is drawn anew in each process.
 fn identity(entries: &[Entry]) -> u64 {
     let lines: Vec<_> = entries
         .iter()
-        .map(|e| format!("{}: {}", e.path, e.describe()))
+        .map(|e| format!("{}: {}", e.path, e.kind()))
         .collect();
     id_of_path(&lines.join("\n")).val()
 }
@@ -105,6 +106,20 @@ impl Entry {
 
     fn describe(&self) -> String {
         describe(self.id, &self.shape, self.dtype)
+    }
+
+    /// Shape and type, and whether it is a statistic: the same on all ranks of a job.
+    pub(crate) fn kind(&self) -> String {
+        let what = if self.statistic {
+            "statistic"
+        } else {
+            "parameter"
+        };
+        format!(
+            "{what} of {:?}, {}",
+            self.shape.as_slice(),
+            self.dtype.name()
+        )
     }
 }
 

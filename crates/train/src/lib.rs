@@ -32,6 +32,7 @@
 //! # Ok::<(), burn_virtual_train::TrainError>(())
 //! ```
 
+mod agreement;
 mod batch;
 mod collect;
 mod download;
@@ -55,6 +56,7 @@ mod replica;
 mod root;
 mod session;
 mod settings;
+mod spread;
 mod task;
 mod task_steps;
 mod tensors;

@@ -41,6 +41,7 @@ pub(crate) fn options<D>(settings: &VirtualNodes<D>) -> Options {
     Options {
         timeout: settings.timeout,
         first_timeout: settings.first_timeout,
+        stall: settings.stall,
         ..Options::default()
     }
 }

@@ -1,4 +1,5 @@
-//! The ranks of this process: each runs its virtual nodes, then all combine their parts.
+//! The ranks of this process: each runs its virtual nodes, then all ranks of the group combine their
+//! parts.
 
 use std::io;
 use std::ops::Range;
@@ -6,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 use burn_virtual_backend::{Fault, Scope, enter, take_fault};
-use burn_virtual_collective::{CollectiveError, Group, Options, TransportError, memory};
+use burn_virtual_collective::{Group, Options, Reduce, Transport, Work, memory};
 use burn_virtual_plan::{BatchSplit, Layout, Partial, Placement, Stack};
 
 use crate::replica::message;
@@ -15,12 +16,15 @@ use crate::{NodeError, TrainError};
 /// Stack of a rank's thread: the usual one of a main thread.
 const STACK_BYTES: usize = 8 << 20;
 
-/// One member per rank, and which virtual nodes each runs.
+/// The ranks of this process, and which virtual nodes each rank of the group runs.
 #[derive(Debug)]
 pub(crate) struct Ranks {
     placement: Placement,
     options: Options,
     members: Vec<Member>,
+    /// Whether others are in other processes. A group of this process alone is formed anew after an
+    /// error; one of several stays closed.
+    spread: bool,
 }
 
 /// A rank: its place in the group, and its part of the tree with the buffers of earlier steps.
@@ -35,6 +39,8 @@ pub(crate) struct Round<'a, F> {
     pub(crate) step: u64,
     pub(crate) layout: &'a Layout,
     pub(crate) split: &'a BatchSplit,
+    /// How the parts of the ranks are combined.
+    pub(crate) reduce: Reduce,
     /// Whether operations may run that don't repeat their bits.
     pub(crate) allow_drift: bool,
     /// Begins with a virtual node that has samples: `(state, node, samples, buffer)`.
@@ -71,12 +77,32 @@ pub(crate) struct Turn<T> {
 }
 
 impl Ranks {
+    /// All ranks of a placement, in this process.
     pub(crate) fn new(placement: Placement, options: Options) -> Self {
         let members = connect(&placement, &options);
         Self {
             placement,
             options,
             members,
+            spread: false,
+        }
+    }
+
+    /// The ranks of a placement that are at this end of the given transports.
+    pub(crate) fn over(
+        placement: Placement,
+        options: Options,
+        transports: Vec<Box<dyn Transport>>,
+    ) -> Self {
+        let members = transports
+            .into_iter()
+            .map(|transport| Member::new(transport, &options))
+            .collect();
+        Self {
+            placement,
+            options,
+            members,
+            spread: true,
         }
     }
 
@@ -84,10 +110,13 @@ impl Ranks {
         &self.placement
     }
 
-    /// Runs every virtual node on its rank, with one of `states` per rank, and evaluates the tree.
-    ///
-    /// Rank 0 runs on the caller's thread, so a lone rank needs no other. After an error the group
-    /// is closed; the next round gets a fresh one.
+    /// Number of ranks in this process.
+    pub(crate) fn here(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Runs every virtual node of this process on its rank, with one of `states` per rank, and
+    /// evaluates the tree.
     pub(crate) fn run<T, F, N>(
         &mut self,
         round: &Round<'_, F>,
@@ -98,18 +127,57 @@ impl Ranks {
         F: Fn(&mut T, usize, Range<usize>, Partial) -> Result<N, NodeError> + Sync,
         N: Begun<T>,
     {
-        let placement = &self.placement;
+        let placement = self.placement.clone();
+        self.on_all(round.step, states, |member, state| {
+            member.take_turn(&placement, round, state)
+        })
+    }
+
+    /// Closes a group of several processes after an error in this one: the others would wait for
+    /// its ranks, which did not get as far as to tell them.
+    pub(crate) fn leave(&mut self, error: &TrainError) {
+        if self.spread {
+            let reason = error.to_string();
+            self.members
+                .iter_mut()
+                .for_each(|member| member.group.abort(&reason));
+        }
+    }
+
+    /// What every rank of the group brings, in the order of ranks; `own` is what each rank of this
+    /// process does.
+    pub(crate) fn gather(
+        &mut self,
+        step: u64,
+        own: Vec<Vec<u8>>,
+    ) -> Result<Vec<Vec<u8>>, TrainError> {
+        let gathered = self.on_all(step, own, |member, own| Ok(member.group.gather(&own)?))?;
+        Ok(gathered.into_iter().next().unwrap_or_default())
+    }
+
+    /// Runs something on every rank of this process, with one of `states` per rank.
+    ///
+    /// The first rank runs on the caller's thread, so a lone one needs no other. After an error the
+    /// group is closed; see [`Ranks::spread`] for what comes next.
+    fn on_all<S: Send, T: Send>(
+        &mut self,
+        step: u64,
+        states: Vec<S>,
+        turn: impl Fn(&mut Member, S) -> Result<T, TrainError> + Sync,
+    ) -> Result<Vec<T>, TrainError> {
+        let turn = &turn;
         let turns: Vec<_> = thread::scope(|scope| {
-            let mut work = self.members.iter_mut().zip(states).enumerate();
+            let mut work = self.members.iter_mut().zip(states);
             let first = work.next();
             let others: Vec<_> = work
-                .map(|(rank, (member, state))| {
-                    let turn = move || member.take_turn(rank, placement, round, state);
+                .map(|(member, state)| {
+                    let rank = member.group.rank();
                     let thread = thread::Builder::new().name(format!("rank {rank}"));
                     // A deep model needs the stack that it would have on the main thread.
+                    let thread = thread.stack_size(STACK_BYTES);
                     (
                         rank,
-                        thread.stack_size(STACK_BYTES).spawn_scoped(scope, turn),
+                        thread.spawn_scoped(scope, move || turn(member, state)),
                     )
                 })
                 .collect();
@@ -117,20 +185,20 @@ impl Ranks {
                 thread
                     .as_ref()
                     .err()
-                    .map(|error| no_thread(*rank, round.step, error))
+                    .map(|error| no_thread(*rank, step, error))
             });
-            let first = first.map(|(rank, (member, state))| match unstarted {
+            let first = first.map(|(member, state)| match unstarted {
                 Some(error) => {
                     member.group.abort(&error.to_string());
                     Err(error)
                 }
-                None => member.take_turn(rank, placement, round, state),
+                None => turn(member, state),
             });
             let others = others.into_iter().map(|(rank, thread)| match thread {
                 Ok(thread) => thread
                     .join()
-                    .unwrap_or_else(|panic| Err(lost(rank, round.step, message(&*panic)))),
-                Err(error) => Err(no_thread(rank, round.step, &error)),
+                    .unwrap_or_else(|panic| Err(lost(rank, step, message(&*panic)))),
+                Err(error) => Err(no_thread(rank, step, &error)),
             });
             first.into_iter().chain(others).collect()
         });
@@ -138,7 +206,9 @@ impl Ranks {
         match root_cause(errors.into_iter().filter_map(Result::err)) {
             None => Ok(turns.into_iter().filter_map(Result::ok).collect()),
             Some(error) => {
-                self.members = connect(&self.placement, &self.options);
+                if !self.spread {
+                    self.members = connect(&self.placement, &self.options);
+                }
                 Err(error)
             }
         }
@@ -148,8 +218,7 @@ impl Ranks {
 fn connect(placement: &Placement, options: &Options) -> Vec<Member> {
     memory::group(placement.ranks())
         .into_iter()
-        .map(|transport| Group::new(Box::new(transport), options.clone()))
-        .map(|group| Member { group, stack: None })
+        .map(|transport| Member::new(Box::new(transport), options))
         .collect()
 }
 
@@ -157,13 +226,7 @@ fn connect(placement: &Placement, options: &Options) -> Vec<Member> {
 /// a rank that only heard of a failure comes last. Among equals, the lowest rank.
 fn root_cause(errors: impl Iterator<Item = TrainError>) -> Option<TrainError> {
     errors.min_by_key(|error| match error {
-        TrainError::Collective(
-            CollectiveError::Closed { .. }
-            | CollectiveError::Transport {
-                source: TransportError::Closed { .. } | TransportError::Gone { .. },
-                ..
-            },
-        ) => 2,
+        error if error.is_consequence() => 2,
         TrainError::Collective(_) => 1,
         _ => 0,
     })
@@ -178,9 +241,15 @@ fn lost(rank: usize, step: u64, reason: String) -> TrainError {
 }
 
 impl Member {
+    fn new(transport: Box<dyn Transport>, options: &Options) -> Self {
+        Self {
+            group: Group::new(transport, options.clone()),
+            stack: None,
+        }
+    }
+
     fn take_turn<T, F, N>(
         &mut self,
-        rank: usize,
         placement: &Placement,
         round: &Round<'_, F>,
         mut state: T,
@@ -190,6 +259,7 @@ impl Member {
         N: Begun<T>,
     {
         let _scope = enter(Scope::Step { step: round.step });
+        let rank = self.group.rank();
         let turn = AssertUnwindSafe(|| self.try_turn(rank, placement, round, &mut state));
         let (root, partials) = catch_unwind(turn)
             .unwrap_or_else(|panic| Err(lost(rank, round.step, message(&*panic))))
@@ -216,9 +286,14 @@ impl Member {
         run_nodes(rank, placement, round, state, &mut stack)?;
         let partials = stack.peak();
         let nodes = stack.finish()?;
+        let work = Work {
+            step: round.step,
+            bucket: 0,
+            samples: round.split.batch() as u64,
+        };
         let root = self
             .group
-            .all_reduce(round.step, round.layout, placement, nodes)?;
+            .all_reduce_by(round.reduce, work, round.layout, placement, nodes)?;
         self.group
             .take_spares()
             .into_iter()
@@ -350,6 +425,7 @@ mod tests {
             step: 7,
             layout: &Layout::new([], 1, 0),
             split: &BatchSplit::new(2, 3).unwrap(),
+            reduce: Reduce::Ordered,
             allow_drift: false,
             begin: |(): &mut (), node, _samples: Range<usize>, _buffer: Partial| {
                 note(&log, "begin", node);

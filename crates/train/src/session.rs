@@ -7,6 +7,7 @@ use burn::data::dataloader::batcher::Batcher;
 use burn::module::{AutodiffModule, Module};
 use burn::optim::GradientsParams;
 use burn_virtual_backend::{Meter, Probe};
+use burn_virtual_collective::{Options, Transport};
 use burn_virtual_plan::{BatchSplit, Partial, Placement};
 
 use crate::batch::{Items, split};
@@ -18,6 +19,7 @@ use crate::placing::{options, placement, same_probe};
 use crate::ranks::{Begun, Ranks, Round, Turn};
 use crate::replica::{Done, Master, Running, StepJob};
 use crate::root::Root;
+use crate::spread::one_group;
 use crate::{
     IntoLossSum, NodeError, RankMemory, Skipped, SplitBatch, TrainError, VirtualAutodiff,
     VirtualNodes,
@@ -85,9 +87,9 @@ struct Combined<O> {
 pub struct Session<B: VirtualAutodiff> {
     pub(crate) settings: VirtualNodes<Vec<B::Device>>,
     pub(crate) ranks: Ranks,
-    inventory: Inventory,
+    pub(crate) inventory: Inventory,
     frozen: Vec<String>,
-    probe: Probe,
+    pub(crate) probe: Probe,
     pub(crate) applied: u64,
     meters: Vec<Meter>,
     memory: Vec<RankMemory>,
@@ -116,12 +118,34 @@ impl<B: VirtualAutodiff> Session<B> {
         settings: VirtualNodes<Vec<B::Device>>,
         model: &mut M,
     ) -> Result<Self, TrainError> {
-        settings.check()?;
         let ranks = settings.devices.len();
-        let placement = placement(settings.count, ranks, settings.shares.as_deref())?;
+        Self::begin(settings, model, ranks, Ranks::new)
+    }
+
+    pub(crate) fn start_in<M: AutodiffModule<B>>(
+        settings: VirtualNodes<Vec<B::Device>>,
+        model: &mut M,
+        transports: Vec<Box<dyn Transport>>,
+    ) -> Result<Self, TrainError> {
+        let world = one_group(&transports, settings.devices.len())?;
+        let mut session = Self::begin(settings, model, world, |placement, options| {
+            Ranks::over(placement, options, transports)
+        })?;
+        session.agree(model)?;
+        Ok(session)
+    }
+
+    fn begin<M: AutodiffModule<B>>(
+        settings: VirtualNodes<Vec<B::Device>>,
+        model: &mut M,
+        world: usize,
+        connect: impl FnOnce(Placement, Options) -> Ranks,
+    ) -> Result<Self, TrainError> {
+        settings.check()?;
+        let placement = placement(settings.count, world, settings.shares.as_deref())?;
         let probe = same_probe::<B::InnerBackend>(&settings.devices, None, settings.allow_drift)?;
         let inventory = adopt(settings.seed, model)?;
-        let ranks = Ranks::new(placement, options(&settings));
+        let ranks = connect(placement, options(&settings));
         let mut session = Self {
             settings,
             ranks,
@@ -198,6 +222,7 @@ impl<B: VirtualAutodiff> Session<B> {
         devices: Vec<B::Device>,
         shares: Option<Vec<usize>>,
     ) -> Result<(), TrainError> {
+        self.check_all_here("resizing")?;
         let placement = placement(self.settings.count, devices.len(), shares.as_deref())?;
         let probe =
             same_probe::<B::InnerBackend>(&devices, Some(self.probe), self.settings.allow_drift)?;
@@ -281,6 +306,22 @@ impl<B: VirtualAutodiff> Session<B> {
         S: SplitBatch<B>,
         P: Pass<B, M, S::Micro>,
     {
+        let stepped = self.try_step(model, batch, pass, finish);
+        stepped.inspect_err(|error| self.ranks.leave(error))
+    }
+
+    fn try_step<M, S, P, T>(
+        &mut self,
+        model: &M,
+        batch: &S,
+        pass: &P,
+        finish: impl FnOnce(u64, Vec<Done<P::Output>>) -> Result<T, TrainError>,
+    ) -> Result<(StepOutput, T), TrainError>
+    where
+        M: AutodiffModule<B>,
+        S: SplitBatch<B>,
+        P: Pass<B, M, S::Micro>,
+    {
         let split = split(batch, self.settings.count)?;
         let trained = self.inventory.trained(model)?;
         let frame = Frame::new(&self.inventory, &trained, self.settings.count);
@@ -333,6 +374,7 @@ impl<B: VirtualAutodiff> Session<B> {
             step: self.applied,
             layout: &frame.layout,
             split,
+            reduce: self.settings.reduce,
             allow_drift: self.settings.allow_drift,
             begin: |state: &mut RankState<Master<B, M>, P::Output>, node, samples, buffer| {
                 let _listening = state.memory.listen();
@@ -424,8 +466,8 @@ impl<B: VirtualAutodiff> Session<B> {
         self.probe
     }
 
-    /// Per rank, the largest bytes since the start or the last resize. All zero unless a
-    /// [`Meter`] listened on the thread that ran the steps.
+    /// Per rank of this process, the largest bytes since the start or the last resize. All zero unless
+    /// a [`Meter`] listened on the thread that ran the steps.
     pub fn memory(&self) -> &[RankMemory] {
         &self.memory
     }

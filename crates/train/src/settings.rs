@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use burn::module::AutodiffModule;
+use burn_virtual_collective::{Reduce, Transport};
 
 use crate::{Predictor, Session, TrainError, VirtualAutodiff};
 
@@ -21,6 +22,8 @@ pub struct VirtualNodes<D = DefaultDevice> {
     pub(crate) shares: Option<Vec<usize>>,
     pub(crate) timeout: Duration,
     pub(crate) first_timeout: Duration,
+    pub(crate) stall: Duration,
+    pub(crate) reduce: Reduce,
     pub(crate) allow_drift: bool,
     pub(crate) require_all_gradients: bool,
     pub(crate) clip_norm: Option<f64>,
@@ -40,6 +43,8 @@ impl VirtualNodes {
             shares: None,
             timeout: Duration::from_secs(60),
             first_timeout: Duration::from_secs(300),
+            stall: Duration::from_secs(10),
+            reduce: Reduce::Ordered,
             allow_drift: false,
             require_all_gradients: false,
             clip_norm: None,
@@ -62,6 +67,8 @@ impl<D> VirtualNodes<D> {
             shares: self.shares,
             timeout: self.timeout,
             first_timeout: self.first_timeout,
+            stall: self.stall,
+            reduce: self.reduce,
             allow_drift: self.allow_drift,
             require_all_gradients: self.require_all_gradients,
             clip_norm: self.clip_norm,
@@ -90,6 +97,20 @@ impl<D> VirtualNodes<D> {
             first_timeout,
             ..self
         }
+    }
+
+    /// How long a rank waits for the others until a line on stderr says which are missing, and again
+    /// each time; 10 seconds by default. Waiting ends at the [`timeout`](Self::timeout), not here.
+    pub fn stall_after(self, stall: Duration) -> Self {
+        Self { stall, ..self }
+    }
+
+    /// How the gradients of the ranks are combined: along the tree by default, with the same bits for
+    /// every placement. [`Reduce::Ring`] and [`Reduce::HalvingDoubling`] send the fewest bytes for
+    /// every placement, and give that up: bits then depend on the number of ranks, and on which
+    /// virtual nodes each runs.
+    pub fn reduce(self, reduce: Reduce) -> Self {
+        Self { reduce, ..self }
     }
 
     /// Accepts ranks that do not compute the same bits, devices and operations that do not repeat
@@ -186,6 +207,51 @@ impl<D> VirtualNodes<Vec<D>> {
         model: &mut M,
     ) -> Result<Session<B>, TrainError> {
         Session::start(self, model)
+    }
+
+    /// Starts the job as some of the ranks of a group whose others are in other processes: one rank
+    /// per device, at the ends of the given transports, in the same order. Every process makes the
+    /// same calls with the same batches; each runs the virtual nodes of its own ranks, and gets the
+    /// combined gradients.
+    ///
+    /// ```no_run
+    /// use burn::backend::Autodiff;
+    /// use burn::nn::{Linear, LinearConfig};
+    /// use burn_flex::{Flex, FlexDevice as Cpu};
+    /// use burn_virtual_backend::VirtualBackend;
+    /// use burn_virtual_collective::tcp;
+    /// use burn_virtual_train::VirtualNodes;
+    ///
+    /// let mut model: Linear<Autodiff<VirtualBackend<Flex>>> = LinearConfig::new(2, 1).init(&Cpu);
+    /// let nodes = VirtualNodes::new(8).devices([Cpu]);
+    /// // As `burn-virtual launch` or torchrun set RANK, WORLD_SIZE and the rest.
+    /// let mut session = match tcp::Environment::read()? {
+    ///     Some(place) => nodes.start_in(&mut model, [tcp::join(&place.settings)?])?,
+    ///     None => nodes.start(&mut model)?,
+    /// };
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// All ranks compare what decides the result before this returns: settings, bit probes, the
+    /// model's tensors and their initial values. Later on an error in one process closes the group, and
+    /// every further step of the session is an error.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start); [`TrainError::Transports`] for another number of them than of
+    /// devices, or for ends of several groups; [`TrainError::Disagreement`] on every rank, where one
+    /// was started otherwise; [`TrainError::Collective`] where one is missing.
+    pub fn start_in<B, M, T>(
+        self,
+        model: &mut M,
+        transports: impl IntoIterator<Item = T>,
+    ) -> Result<Session<B>, TrainError>
+    where
+        B: VirtualAutodiff<Device = D>,
+        M: AutodiffModule<B>,
+        T: Transport + 'static,
+    {
+        let boxed = |transport: T| -> Box<dyn Transport> { Box::new(transport) };
+        Session::start_in(self, model, transports.into_iter().map(boxed).collect())
     }
 
     /// Makes a model ready for inference on virtual nodes: copies it, without autodiff, to every

@@ -117,7 +117,7 @@ pub(super) fn encode_verdict(
 }
 
 /// The verdict, believed only if the listener has the token.
-fn decode_verdict(
+pub(super) fn decode_verdict(
     key: &Key,
     nonces: &Nonces,
     claims: &[u8; claims::BYTES],

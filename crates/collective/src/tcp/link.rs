@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
 
-use super::frame::{Header, Subject};
+use super::frame::{BYTES, Header, Subject};
 use super::timed::is_wait;
 use crate::Deadline;
 
@@ -21,8 +21,18 @@ pub(super) struct Link {
 #[derive(Debug, Default)]
 struct Writer {
     sequence: u64,
+    cut: Option<Cut>,
     // Why nothing more can be written: the end of the last frame is missing, or the stream failed.
     broken: Option<String>,
+}
+
+/// A frame of which only the beginning was written by its deadline.
+#[derive(Debug)]
+struct Cut {
+    header: [u8; BYTES],
+    written: usize,
+    // Without a payload, so that anybody can write the rest of it.
+    is_bare: bool,
 }
 
 /// Why a frame was not written.
@@ -47,7 +57,7 @@ impl Link {
     }
 
     /// Writes a frame. Gives up at the deadline, or when the other side takes nothing and
-    /// `called_off` is true.
+    /// `called_off` is true; the same frame can be written again then, and goes on where it stopped.
     pub(super) fn write(
         &self,
         subject: Subject,
@@ -93,34 +103,72 @@ impl Link {
         if let Some(broken) = &writer.broken {
             return Err(WriteError::Broken(broken.clone()));
         }
-        let header = Header::new(subject, writer.sequence, payload).encode();
-        let result = self.write_parts(&header, payload, deadline, called_off);
-        match &result {
-            Ok(()) => writer.sequence += 1,
-            Err(WriteError::Late { written: 0, .. }) => {}
-            Err(fault) => {
-                writer.broken = Some(match fault {
-                    WriteError::Late { .. } => "a message to it was cut short".to_owned(),
-                    WriteError::Broken(reason) => reason.clone(),
-                });
-                // What the other end still gets makes no sense; what it has sent can be read.
-                let _ = self.stream.shutdown(Shutdown::Write);
-            }
+        if let Some(Cut { header, .. }) = writer.cut.as_ref().filter(|cut| cut.is_bare) {
+            let header = *header;
+            self.write_frame(&mut writer, &header, &[], deadline, &called_off)?;
         }
-        result
+        let header = Header::new(subject, writer.sequence, payload).encode();
+        match &writer.cut {
+            Some(cut) if cut.header != header => match subject {
+                // What can wait does not break off what is on the way.
+                Subject::Data(tag) if tag.is_notice() => Err(WriteError::Late {
+                    written: 0,
+                    bytes: BYTES as u64,
+                }),
+                _ => Err(self.give_up(&mut writer, "a message to it was cut short".to_owned())),
+            },
+            _ => self.write_frame(&mut writer, &header, payload, deadline, &called_off),
+        }
     }
 
-    /// Header and payload in one call of the system where it takes them: neither is copied.
+    /// What the other end still gets makes no sense; what it has sent can be read.
+    fn give_up(&self, writer: &mut Writer, reason: String) -> WriteError {
+        writer.broken = Some(reason.clone());
+        let _ = self.stream.shutdown(Shutdown::Write);
+        WriteError::Broken(reason)
+    }
+
+    /// Writes a frame, or what is left of it.
+    fn write_frame(
+        &self,
+        writer: &mut Writer,
+        header: &[u8; BYTES],
+        payload: &[u8],
+        deadline: Deadline,
+        called_off: &impl Fn() -> bool,
+    ) -> Result<(), WriteError> {
+        let begun = writer.cut.as_ref().map_or(0, |cut| cut.written);
+        match self.write_parts(header, payload, begun, deadline, called_off) {
+            Ok(()) => {
+                writer.sequence += 1;
+                writer.cut = None;
+                Ok(())
+            }
+            Err(WriteError::Late { written, bytes }) => {
+                writer.cut = (written > 0).then_some(Cut {
+                    header: *header,
+                    written: written as usize,
+                    is_bare: payload.is_empty(),
+                });
+                Err(WriteError::Late { written, bytes })
+            }
+            Err(WriteError::Broken(reason)) => Err(self.give_up(writer, reason)),
+        }
+    }
+
+    /// Header and payload in one call of the system where it takes them, from byte `begun` on:
+    /// neither is copied.
     fn write_parts(
         &self,
         header: &[u8],
         payload: &[u8],
+        begun: usize,
         deadline: Deadline,
-        called_off: impl Fn() -> bool,
+        called_off: &impl Fn() -> bool,
     ) -> Result<(), WriteError> {
         let broken = |fault: io::Error| WriteError::Broken(fault.to_string());
         let bytes = header.len() + payload.len();
-        let mut written = 0;
+        let mut written = begun;
         while written < bytes {
             let late = WriteError::Late {
                 written: written as u64,

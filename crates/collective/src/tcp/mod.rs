@@ -7,6 +7,9 @@ mod door;
 mod environment;
 mod error;
 mod frame;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod group;
 mod half_open;
 mod handshake;

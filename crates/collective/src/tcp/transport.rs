@@ -121,7 +121,7 @@ impl Transport for TcpTransport {
         let called_off = || mailbox.closed().is_some();
         link.write(Subject::Data(tag), payload, deadline, called_off)
             .map_err(|fault| self.fault(to, fault, deadline))?;
-        self.sent.count(payload);
+        self.sent.count(&tag, payload);
         Ok(())
     }
 
@@ -136,6 +136,10 @@ impl Transport for TcpTransport {
         let mailbox = &self.shared.mailbox;
         let received = mailbox.receive(from, tag, buffer, deadline, &mut self.stale);
         received.map(|_| ()) // nothing is lent between processes
+    }
+
+    fn arrived(&self, from: usize) -> Option<(u64, u64)> {
+        self.shared.mailbox.arrived(from)
     }
 
     fn close(&mut self, reason: &str) {

@@ -105,6 +105,14 @@ pub(crate) fn short() -> Options {
     }
 }
 
+/// Holds one of three ranks up for 50 ms in about one of 500 calls, each in others.
+#[allow(dead_code)] // not every test file calls in a row
+pub(crate) fn late_now_and_then(rank: usize, call: usize) {
+    if (call * 7919 + rank * 83) % 500 == 17 {
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// A rank's nodes, from the leaves of the virtual nodes it runs.
 #[allow(dead_code)] // not every test file has a tree
 pub(crate) fn nodes(

@@ -10,8 +10,8 @@ use burn_virtual_collective::tcp::{
 };
 
 use super::help::{
-    assert_contains, assert_works, first_result, free_address, join_all, refusal, result, settings,
-    start, store, within_limit,
+    assert_contains, assert_works, first_result, free_address, join_all, listener_at, refusal,
+    result, settings, start, store, within_limit,
 };
 
 #[test]
@@ -354,6 +354,29 @@ fn every_rank_errs_when_one_cannot_be_reached() {
     for joined in join_all(ranks) {
         assert_contains(&refusal(joined), &["missing: "]);
     }
+}
+
+#[test]
+fn every_rank_errs_when_one_accepts_and_never_answers_case_37() {
+    let (bound, told) = ("127.95.0.1", "127.95.0.9");
+    let store = store(3);
+    let at = |rank| Settings {
+        advertise: (rank == 0).then(|| told.to_owned()),
+        bind: if rank == 0 { bound } else { "127.0.0.1" }.to_owned(),
+        ..settings(&store, rank, 3)
+    };
+    let first = start(at(0));
+    let Some(door) = listener_at(bound) else {
+        return; // the system does not tell where rank 0 listens
+    };
+    let mute = TcpListener::bind((told, door.port())).unwrap();
+    thread::spawn(move || mute.incoming().for_each(std::mem::forget));
+    let others = [1, 2].map(|rank| start(at(rank)));
+    for joining in [&first, &others[0], &others[1]] {
+        assert_contains(&refusal(result(joining)), &["missing: "]);
+    }
+    let fresh = self::store(2);
+    assert_works(join_all((0..2).map(|rank| settings(&fresh, rank, 2))));
 }
 
 #[test]

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use burn_virtual_collective::tcp::{Limits, Settings};
 use burn_virtual_collective::{
-    Deadline, Operation, Tag, TcpTransport, Transport, TransportError, tcp,
+    Algorithm, Deadline, Group, Operation, Options, Tag, TcpTransport, Transport, TransportError,
+    tcp,
 };
 
-use super::help::within_limit;
+use super::help::{assert_contains, join_all, settings, store, within_limit};
 
 const TAG: Tag = Tag {
     epoch: 0,
@@ -32,7 +34,7 @@ fn both_get_on_when_each_sends_much_before_it_receives() {
         let ranks = pair().map(|mut end| {
             std::thread::spawn(move || {
                 let (own, other) = (end.rank(), 1 - end.rank());
-                let payload = vec![own as u8 + 1; BYTES];
+                let [payload, expected] = [own, other].map(|rank| vec![rank as u8 + 1; BYTES]);
                 let mut buffer = vec![];
                 for part in 0..2 {
                     end.send(other, Tag { part, ..TAG }, &payload, soon())
@@ -41,8 +43,7 @@ fn both_get_on_when_each_sends_much_before_it_receives() {
                 for part in 0..2 {
                     let tag = Tag { part, ..TAG };
                     end.receive(other, tag, &mut buffer, soon()).unwrap();
-                    assert!(buffer.len() == BYTES);
-                    assert!(buffer.iter().all(|&byte| byte == other as u8 + 1));
+                    assert!(buffer == expected);
                 }
                 end
             })
@@ -117,4 +118,55 @@ fn receive_ends_at_its_deadline_when_the_other_sends_nothing() {
             "{fault}"
         );
     });
+}
+
+/// Runs `body` on both ranks of a group whose messages have at most `bytes` bytes.
+fn with_limit<T: Send + 'static>(
+    bytes: u64,
+    body: impl Fn(&mut Group) -> T + Clone + Send + 'static,
+) -> Vec<T> {
+    within_limit(move || {
+        let store = store(2);
+        let joined = join_all((0..2).map(|rank| Settings {
+            limits: Limits {
+                message: bytes,
+                ..Limits::default()
+            },
+            ..settings(&store, rank, 2)
+        }));
+        let ranks: Vec<_> = joined
+            .into_iter()
+            .map(|joined| {
+                let (transport, body) = (joined.unwrap(), body.clone());
+                let options = Options::default();
+                std::thread::spawn(move || body(&mut Group::new(Box::new(transport), options)))
+            })
+            .collect();
+        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn vectors_are_split_when_they_are_longer_than_a_message_may_be_case_23() {
+    let sums = with_limit(300_000, |group| {
+        let mut values = vec![group.rank() as f32 + 1.0; 1_000_000];
+        group.sum(Algorithm::Ring, &mut values).unwrap();
+        group.sum(Algorithm::HalvingDoubling, &mut values).unwrap();
+        values.iter().all(|value| *value == 6.0)
+    });
+    assert_eq!(sums, [true; 2]);
+}
+
+#[test]
+fn every_rank_reads_size_and_limit_when_a_message_is_too_long_case_23() {
+    let errors = with_limit(100_000, |group| {
+        let mut values = vec![1.0_f32; 200_000];
+        group
+            .sum(Algorithm::Ring, &mut values)
+            .unwrap_err()
+            .to_string()
+    });
+    for error in errors {
+        assert_contains(&error, &["bytes", "100000"]);
+    }
 }

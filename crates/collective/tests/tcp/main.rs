@@ -10,6 +10,10 @@ mod all_reduce;
 mod bytes;
 #[path = "../faults.rs"]
 mod faults;
+#[path = "../reduce.rs"]
+mod reduce;
+#[path = "../shapes.rs"]
+mod shapes;
 #[path = "../sums.rs"]
 mod sums;
 

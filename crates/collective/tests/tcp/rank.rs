@@ -9,7 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use burn_virtual_collective::tcp::{Host, Settings, TcpTransport, join};
-use burn_virtual_collective::{Deadline, Group, Options, Sent, Tag, Transport, TransportError};
+use burn_virtual_collective::{
+    Algorithm, CollectiveError, Deadline, Group, Options, Sent, Tag, Transport, TransportError,
+};
 use burn_virtual_plan::{Layout, Partial, Placement, Stack};
 
 use super::help::LIMIT;
@@ -23,7 +25,8 @@ const MARK: &str = "@ ";
 
 const VARIABLE: &str = "BURN_VIRTUAL_TEST_RANK";
 
-/// A child process that does what it is told, line by line: mostly, to be a rank. It is killed when it is dropped.
+/// A child process that does what it is told, line by line: mostly, to be a rank. It is killed when it
+/// is dropped.
 pub(crate) struct Rank {
     child: Child,
     orders: ChildStdin,
@@ -195,7 +198,15 @@ fn process_of_a_rank() {
             }
             ["heard"] => say(&format!("heard {}", strangers::most_heard(&mut strangers))),
             ["halt", sends] => left.store(sends.parse().unwrap(), Ordering::Relaxed),
-            ["reduce"] => answer(reduce(group.as_mut().unwrap()), |sum| format!("sum {sum}")),
+            ["reduce"] => answer(reduce(group.as_mut().unwrap(), 1000), sum_text),
+            ["reduce", elements] => {
+                let elements = elements.parse().unwrap();
+                answer(reduce(group.as_mut().unwrap(), elements), sum_text);
+            }
+            ["ring", elements] => {
+                let elements = elements.parse().unwrap();
+                answer(ring(group.as_mut().unwrap(), elements), sum_text);
+            }
             ["barrier"] => answer(group.as_mut().unwrap().barrier(), |()| "passed".to_owned()),
             _ => panic!("unknown order {order:?}"),
         }
@@ -221,16 +232,27 @@ fn options() -> Options {
     }
 }
 
+fn sum_text(sum: f32) -> String {
+    format!("sum {sum}")
+}
+
 /// The sum of 1, 2, .. up to the size of the world.
-fn reduce(group: &mut Group) -> Result<f32, Box<dyn std::error::Error>> {
-    let layout = Layout::new([1000], 0, 0);
+fn reduce(group: &mut Group, elements: usize) -> Result<f32, Box<dyn std::error::Error>> {
+    let layout = Layout::new([elements], 0, 0);
     let placement = Placement::even(group.world(), group.world())?;
     let mut stack = Stack::new(&layout, group.world(), placement.range(group.rank()))?;
     for vn in placement.range(group.rank()) {
         let mut leaf = Partial::empty(&layout);
-        leaf.set_segment(0, &[vn as f32 + 1.0; 1000])?;
+        leaf.set_segment(0, &vec![vn as f32 + 1.0; elements])?;
         stack.push_leaf(vn, Some(leaf))?;
     }
     let sum = group.all_reduce(0, &layout, &placement, stack.finish()?)?;
     Ok(sum.map(|sum| sum.values()[0]).unwrap_or_default())
+}
+
+/// The same around a ring.
+fn ring(group: &mut Group, elements: usize) -> Result<f32, CollectiveError> {
+    let mut values = vec![group.rank() as f32 + 1.0; elements];
+    group.sum(Algorithm::Ring, &mut values)?;
+    Ok(values[0])
 }

@@ -1,0 +1,6 @@
+//! The first message of a collective.
+#![no_main]
+
+use burn_virtual_collective::tcp::fuzzing;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzzing::call(bytes));
