@@ -15,7 +15,6 @@ use bytemuck::Pod;
 use crate::header::Header;
 use crate::roll::{Arrived, Roll};
 use crate::shape::Shape;
-use crate::spin::Spin;
 use crate::tag::NOTICE;
 use crate::{
     CallName, CollectiveError, Deadline, Lender, Options, Shares, Stall, Tag, Transport,
@@ -37,7 +36,6 @@ pub(crate) struct Buffers {
     outgoing: Vec<u8>,
     incoming: Vec<u8>,
     aligned: wire::Aligned,
-    spin: Spin,
     roll: Roll,
     /// The shape of the vector, where the caller gave one.
     pub(crate) shape: Option<Shape>,
@@ -317,16 +315,6 @@ impl<'a> Call<'a> {
         part: u32,
         read: &mut dyn FnMut(&[u8]),
     ) -> Result<(), TransportError> {
-        let now = Deadline::after(Duration::ZERO);
-        let mut spin = std::mem::take(&mut self.buffers.spin);
-        let found = spin.run(|| match self.receive(from, part, now, read) {
-            Err(TransportError::Timeout { .. }) => None,
-            result => Some(result),
-        });
-        self.buffers.spin = spin;
-        if let Some(result) = found {
-            return result;
-        }
         loop {
             match self.receive(from, part, self.limit.at_most(PATIENCE), read) {
                 Err(TransportError::Timeout { .. }) => {}

@@ -3,10 +3,11 @@
 
 use std::ops::Deref;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::Tag;
-use crate::spin::Spin;
+use crate::spin::{self, Apart};
 
 /// Where one rank lends to one other, a message at a time.
 ///
@@ -19,6 +20,8 @@ use crate::spin::Spin;
 pub(crate) struct Desk {
     state: Mutex<State>,
     returned: Condvar,
+    // Loans that were returned so far: to be looked at without the lock, which the borrower needs.
+    returns: Apart<AtomicU64>,
 }
 
 #[derive(Debug, Default)]
@@ -50,15 +53,10 @@ pub(crate) enum End {
 }
 
 impl Desk {
-    /// Offers `bytes` as the message of `tag` while `meanwhile` runs, then for as long as `spin` finds
-    /// that to be worth it, and takes them back. If another loan is out, they are not offered.
-    pub(crate) fn lend(
-        &self,
-        tag: Tag,
-        bytes: &[u8],
-        spin: &mut Spin,
-        meanwhile: impl FnOnce(),
-    ) -> End {
+    /// Offers `bytes` as the message of `tag` while `meanwhile` runs, and for as long after as it pays
+    /// to wait for a borrower instead of making a copy. If another loan is out, they are not offered.
+    pub(crate) fn lend(&self, tag: Tag, bytes: &[u8], meanwhile: impl FnOnce()) -> End {
+        let before = self.returns();
         if !self.offer(tag, bytes) {
             meanwhile();
             return End::Withdrawn;
@@ -66,8 +64,12 @@ impl Desk {
         // From here on every way out leads through the drop of this.
         let offer = Offer(self);
         meanwhile();
-        spin.run(|| matches!(self.lock().loan, Loan::None).then_some(()));
+        spin::run(|| (self.returns() != before).then_some(()));
         offer.take_back()
+    }
+
+    fn returns(&self) -> u64 {
+        self.returns.0.load(Ordering::Acquire)
     }
 
     fn offer(&self, tag: Tag, bytes: &[u8]) -> bool {
@@ -159,6 +161,8 @@ impl Drop for Borrowed<'_> {
         if state.is_awaited {
             self.desk.returned.notify_one();
         }
+        drop(state);
+        self.desk.returns.0.fetch_add(1, Ordering::Release);
     }
 }
 

@@ -2,9 +2,11 @@
 //! Transports differ in who fills it; receiving from it is the same for all.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::loan::{Borrowed, Desk};
+use crate::spin::{Apart, Spin};
 use crate::{Deadline, Match, Tag, TransportError};
 
 /// One rank's mailbox. A mailbox for each rank, so that ranks do not contend for one lock.
@@ -12,6 +14,9 @@ use crate::{Deadline, Match, Tag, TransportError};
 pub(crate) struct Mailbox {
     state: Mutex<State>,
     changed: Condvar,
+    // Number of changes so far: to be looked at over and over without the lock, which those who
+    // bring a message need.
+    changes: Apart<AtomicU64>,
     // By sender.
     desks: Vec<Desk>,
 }
@@ -27,6 +32,7 @@ struct State {
     spare: Vec<Vec<u8>>,
     // Threads that sleep until something changes.
     waiting: usize,
+    spin: Spin,
 }
 
 #[derive(Debug)]
@@ -58,10 +64,12 @@ impl Mailbox {
             closed: None,
             spare: Vec::new(),
             waiting: 0,
+            spin: Spin::default(),
         };
         Self {
             state: Mutex::new(state),
             changed: Condvar::new(),
+            changes: Apart::default(),
             desks: (0..world).map(|_| Desk::default()).collect(),
         }
     }
@@ -208,22 +216,48 @@ impl Mailbox {
         if state.waiting > 0 {
             self.changed.notify_all();
         }
+        drop(state); // whoever sees the number change finds the lock free
+        self.changes.0.fetch_add(1, Ordering::Release);
     }
 
     /// Waits for a change; false if the deadline has passed instead.
     fn wait<'a>(
-        &self,
-        mut state: MutexGuard<'a, State>,
+        &'a self,
+        state: MutexGuard<'a, State>,
         deadline: Deadline,
     ) -> (MutexGuard<'a, State>, bool) {
+        if deadline.remaining().is_none() {
+            return (state, false);
+        }
+        let (mut state, has_changed) = self.look_for_change(state);
         let Some(left) = deadline.remaining() else {
             return (state, false);
         };
+        if has_changed {
+            return (state, true);
+        }
         state.waiting += 1;
         let woken = self.changed.wait_timeout(state, left);
         let mut state = woken.unwrap_or_else(PoisonError::into_inner).0;
         state.waiting -= 1;
         (state, true)
+    }
+
+    /// Looks for a change for a moment; false if there was none since.
+    fn look_for_change<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+    ) -> (MutexGuard<'a, State>, bool) {
+        let changes = || self.changes.0.load(Ordering::Acquire);
+        let before = changes();
+        let mut spin = std::mem::take(&mut state.spin);
+        drop(state);
+        spin.run(|| (changes() != before).then_some(()));
+        let mut state = self.lock();
+        state.spin = spin;
+        // Not what the last look found: what came since counts, too.
+        let has_changed = changes() != before;
+        (state, has_changed)
     }
 }
 

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::loan::End;
 use crate::mailbox::{Mailbox, Received};
-use crate::spin::Spin;
 use crate::transport::check_link;
 use crate::{Deadline, Lender, Sent, Tag, Transport, TransportError};
 
@@ -16,7 +15,7 @@ pub fn group(world: usize) -> Vec<MemoryTransport> {
             rank,
             mailboxes: mailboxes.clone(),
             sent: Mutex::default(),
-            spin: Mutex::default(),
+            lending: Mutex::default(),
         }),
         stale: 0,
     };
@@ -38,7 +37,7 @@ struct Sender {
     mailboxes: Arc<[Mailbox]>,
     sent: Mutex<Sent>,
     // Held while a message is lent: one at a time.
-    spin: Mutex<Spin>,
+    lending: Mutex<()>,
 }
 
 impl Sender {
@@ -58,9 +57,9 @@ impl Sender {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn spin(&self) -> Option<MutexGuard<'_, Spin>> {
-        match self.spin.try_lock() {
-            Ok(spin) => Some(spin),
+    fn begin_lending(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.lending.try_lock() {
+            Ok(lending) => Some(lending),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
@@ -80,14 +79,14 @@ impl Lender for Sender {
         meanwhile: &mut dyn FnMut(),
     ) -> Result<(), TransportError> {
         self.check_link(to)?;
-        let Some(mut spin) = self.spin() else {
+        let Some(_lending) = self.begin_lending() else {
             self.send(to, tag, payload);
             meanwhile();
             return Ok(());
         };
         let mailbox = &self.mailboxes[to];
         self.sent().count(&tag, payload);
-        let end = mailbox.desk(self.rank).lend(tag, payload, &mut spin, || {
+        let end = mailbox.desk(self.rank).lend(tag, payload, || {
             mailbox.push_lent(self.rank, tag);
             meanwhile();
         });
