@@ -13,7 +13,7 @@ use burn_virtual_plan::PlanError;
 use bytemuck::Pod;
 
 use crate::header::Header;
-use crate::roll::{Arrived, Roll};
+use crate::roll::{Roll, Wait};
 use crate::shape::Shape;
 use crate::tag::NOTICE;
 use crate::{
@@ -273,7 +273,7 @@ impl<'a> Call<'a> {
             }
         })
         .map_err(|fault| self.fault(fault, from))?;
-        self.buffers.roll.note_entered(from);
+        self.buffers.roll.note_met(from);
         let malformed = |problem| self.malformed(from, problem);
         let Some(read) = read else {
             return done.map_err(malformed); // it was lent
@@ -334,34 +334,55 @@ impl<'a> Call<'a> {
     fn look_around(&mut self, awaited: usize) -> Result<(), TransportError> {
         let now = Deadline::after(Duration::ZERO);
         for other in self.others() {
-            match self.receive(other, NOTICE, now, &mut |_| {}) {
-                Ok(()) => self.buffers.roll.note_waits(other),
-                Err(clash @ TransportError::Operation { .. }) => return Err(clash),
-                Err(_) => {} // what a wait for this rank would say
+            loop {
+                match self.receive(other, NOTICE, now, &mut |_| {}) {
+                    Ok(()) => self.take_notice(other),
+                    Err(clash @ TransportError::Operation { .. }) => return Err(clash),
+                    Err(_) => break, // nothing yet, or what a wait for this rank would say
+                }
             }
         }
-        self.give_notice();
+        self.give_notice(awaited);
         self.report(awaited);
         Ok(())
     }
 
-    /// Tells the others that this rank waits, once it does so for long, or others do. Half of the
+    fn take_notice(&mut self, from: usize) {
+        if let Some(wait) = Wait::decode(&self.buffers.incoming, self.world()) {
+            self.buffers.roll.note_waits(from, wait);
+        }
+    }
+
+    /// Tells the others for whom this rank waits, once it does so for long, or others do. Half of the
     /// time after which a rank must know is left for that.
-    fn give_notice(&mut self) {
+    fn give_notice(&mut self, awaited: usize) {
         let long = self.options.stall.min(self.span.timeout) / 2;
         if self.elapsed() < long && !self.buffers.roll.someone_waits() {
             return;
         }
+        let wait = self.wait_for(awaited);
         for to in self.others() {
-            if self.buffers.roll.is_told(to) {
+            if self.buffers.roll.is_told(to, wait) {
                 continue;
             }
-            let until = Deadline::after(MOMENT);
-            match self.transport.send(to, self.tag(NOTICE), &[], until) {
+            let (tag, until) = (self.tag(NOTICE), Deadline::after(MOMENT));
+            match self.transport.send(to, tag, &wait.encode(), until) {
                 Err(TransportError::Stuck { .. }) => {} // tried again the next time
-                _ => self.buffers.roll.note_told(to),
+                _ => self.buffers.roll.note_told(to, wait),
             }
         }
+    }
+
+    fn wait_for(&self, awaited: usize) -> Wait {
+        Wait {
+            on: awaited,
+            met: self.buffers.roll.is_met(awaited) || self.has_sent(awaited),
+        }
+    }
+
+    /// Whether something of this call, or of a later one, has come from a rank and was not taken yet.
+    fn has_sent(&self, rank: usize) -> bool {
+        self.transport.arrived(rank) >= Some((self.options.epoch, self.name.sequence))
     }
 
     fn report(&mut self, awaited: usize) {
@@ -383,21 +404,9 @@ impl<'a> Call<'a> {
 
     /// The ranks that keep this one waiting, as far as it knows; it waits for rank `awaited`.
     fn missing(&self, awaited: usize) -> Vec<usize> {
-        let this_call = (self.options.epoch, self.name.sequence);
-        let is_missing = |&other: &usize| {
-            let arrived = match self.transport.arrived(other) {
-                Some(call) if call > this_call => Arrived::OfLaterCall,
-                Some(call) if call == this_call => Arrived::OfThisCall,
-                _ => Arrived::Nothing,
-            };
-            let roll = &self.buffers.roll;
-            roll.is_missing(other, other == awaited, arrived)
-        };
-        let missing: Vec<usize> = self.others().filter(is_missing).collect();
-        if missing.is_empty() {
-            return vec![awaited];
-        }
-        missing
+        let (own, wait) = (self.rank(), self.wait_for(awaited));
+        let roll = &self.buffers.roll;
+        roll.missing(own, wait, |rank| self.has_sent(rank))
     }
 
     /// All ranks but this one.

@@ -57,14 +57,15 @@ pub(crate) enum Received<'a> {
 }
 
 impl Mailbox {
-    pub(crate) fn new(world: usize) -> Self {
+    /// For a rank that looks for changes in the way of `spin` before it sleeps.
+    pub(crate) fn new(world: usize, spin: Spin) -> Self {
         let state = State {
             queues: (0..world).map(|_| VecDeque::new()).collect(),
             gone: vec![None; world],
             closed: None,
             spare: Vec::new(),
             waiting: 0,
-            spin: Spin::default(),
+            spin,
         };
         Self {
             state: Mutex::new(state),
@@ -81,9 +82,14 @@ impl Mailbox {
 
     /// An empty buffer for a message of `bytes` to come, one that need not grow if there is any.
     pub(crate) fn buffer(&self, bytes: usize) -> Vec<u8> {
-        let mut buffer = self.lock().take_spare(bytes);
+        let mut buffer = self.spare(bytes);
         buffer.clear();
         buffer
+    }
+
+    /// The same, with what an earlier message has left in it.
+    pub(crate) fn spare(&self, bytes: usize) -> Vec<u8> {
+        self.lock().take_spare(bytes)
     }
 
     /// Puts a message from rank `from` in.
@@ -335,7 +341,7 @@ mod tests {
 
     #[test]
     fn spare_buffer_is_the_smallest_that_fits_else_the_largest() {
-        let mailbox = Mailbox::new(1);
+        let mailbox = Mailbox::new(1, Spin::default());
         for bytes in [10, 1000, 100] {
             mailbox.lock().keep(Vec::with_capacity(bytes));
         }

@@ -4,12 +4,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::loan::End;
 use crate::mailbox::{Mailbox, Received};
+use crate::spin::Spin;
 use crate::transport::check_link;
 use crate::{Deadline, Lender, Sent, Tag, Transport, TransportError};
 
 /// The ends of a group of `world` ranks, in rank order; each goes to its own thread.
 pub fn group(world: usize) -> Vec<MemoryTransport> {
-    let mailboxes: Arc<[Mailbox]> = (0..world).map(|_| Mailbox::new(world)).collect();
+    let mailboxes: Arc<[Mailbox]> = (0..world)
+        .map(|_| Mailbox::new(world, Spin::default()))
+        .collect();
     let end = |rank| MemoryTransport {
         sender: Arc::new(Sender {
             rank,

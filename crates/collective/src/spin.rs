@@ -24,16 +24,28 @@ pub(crate) struct Apart<T>(pub(crate) T);
 /// each vain look, twice as many waits begin without one.
 #[derive(Debug, Default)]
 pub(crate) struct Spin {
+    is_off: bool,
     skipped: u32,
     to_skip: u32,
 }
 
 impl Spin {
+    /// One that never looks twice.
+    pub(crate) fn never() -> Self {
+        Self {
+            is_off: true,
+            ..Self::default()
+        }
+    }
+
     /// Calls `look` over and over, until it finds something or it is time to sleep.
     pub(crate) fn run<T>(&mut self, mut look: impl FnMut() -> Option<T>) -> Option<T> {
         let found = look();
         if found.is_some() {
             return found; // there before: says nothing about looking for longer
+        }
+        if self.is_off {
+            return None;
         }
         if self.skipped < self.to_skip {
             self.skipped += 1;

@@ -88,7 +88,7 @@ pub struct Tag {
     pub part: u32,
 }
 
-/// The part of the message that says that its sender is in the call, and waits.
+/// The part of the message that says for whom its sender waits.
 pub(crate) const NOTICE: u32 = u32::MAX;
 
 /// How a message that has arrived relates to the one that is waited for.
@@ -105,7 +105,7 @@ pub enum Match {
 }
 
 impl Tag {
-    /// Whether the message is a notice: it says that its sender is in the call, and waits. It is no
+    /// Whether the message is a notice, of a few bytes: it says for whom its sender waits. It is no
     /// data: counted neither among what was sent nor among what is stale.
     pub fn is_notice(&self) -> bool {
         self.part == NOTICE

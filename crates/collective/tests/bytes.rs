@@ -3,7 +3,9 @@
 
 mod common;
 
-use burn_virtual_collective::{Algorithm, CollectiveError, Element, Group, Options, Sent, Shares};
+use burn_virtual_collective::{
+    Algorithm, CollectiveError, Element, Group, Options, Reduce, Sent, Shares,
+};
 use burn_virtual_plan::{Layout, Placement, tree};
 use common::{constant, few_worlds, nodes, run};
 use half::f16;
@@ -281,6 +283,46 @@ fn twelve_twelve_and_eight_send_less_than_the_even_placement() {
     let most = |placement: Placement| byte_ratios(&placement).into_iter().fold(0.0, f64::max);
     assert_eq!(most(Placement::even(32, 3).unwrap()), 2.5);
     assert_eq!(most(Placement::fewest_bytes(32, 3, 12).unwrap()), 1.5);
+}
+
+/// What every rank sends in a call that follows the ranks; rank 1 brings nothing.
+fn ranks_first(reduce: Reduce, elements: usize) -> Vec<Sent> {
+    sent(3, move |group| {
+        let placement = Placement::explicit(6, &[3, 1, 2]).unwrap();
+        let layout = Layout::new([elements, 1], 2, 65); // beside the values: 5 words
+        let own = nodes(&layout, &placement, group.rank(), |vn| match vn {
+            3 => None,
+            _ => constant(&layout, 1.0),
+        });
+        let sum = group.all_reduce_by(reduce, 0, &layout, &placement, own);
+        sum.map(|_| ())
+    })
+}
+
+#[test]
+fn ranks_first_sends_what_lies_beside_and_a_sum() {
+    for (reduce, algorithm) in [
+        (Reduce::Ring, Algorithm::Ring),
+        (Reduce::HalvingDoubling, Algorithm::HalvingDoubling),
+    ] {
+        for elements in SIZES {
+            let flat = sum::<f32>(3, elements + 1, algorithm);
+            let beside = [5 * 8, 0, 5 * 8];
+            let right = flat.iter().zip(beside).map(|(flat, beside)| Sent {
+                messages: flat.messages + 2,
+                bytes: flat.bytes + 2 * (HEADER + 8 + beside),
+            });
+            assert_eq!(ranks_first(reduce, elements), right.collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn mean_sends_what_a_sum_does() {
+    for algorithm in [Algorithm::Ring, Algorithm::HalvingDoubling] {
+        let mean = sent(5, move |group| group.mean(algorithm, &mut [f16::ONE; 1000]));
+        assert_eq!(mean, sum::<f16>(5, 1000, algorithm));
+    }
 }
 
 #[test]

@@ -10,10 +10,14 @@ use super::handshake::{self, HELLO_BYTES, PROVEN_BYTES};
 use super::message::Message;
 use super::proof::{Key, NONCE_BYTES, Nonces};
 use super::token::Token;
+use crate::roll::Wait;
 use crate::{header, wire};
 
 /// Bytes that the payload of a frame may have here.
 const LIMIT: u64 = 4096;
+
+/// Ranks of a group here.
+const WORLD: usize = 7;
 
 /// Frames of a connection: the bytes as they are, and again with right magics, numbers and checksums,
 /// so that what these would keep out is reached, too.
@@ -135,11 +139,24 @@ fn front<const N: usize>(bytes: &[u8]) -> [u8; N] {
     front
 }
 
-/// The first message of a collective: its header, then a sum of 6 values in 3 segments.
+/// The first message of a collective: its header, a shape if it says so, then a sum of 6 values in 3
+/// segments. And a notice.
 pub fn call(bytes: &[u8]) {
-    let Ok((header, mut body)) = header::Header::decode(bytes) else {
+    if let Some(wait) = Wait::decode(bytes, WORLD) {
+        assert!(wait.on < WORLD);
+        assert_eq!(wait.encode(), bytes);
+    }
+    let Ok((header, body)) = header::Header::decode(bytes) else {
         return;
     };
+    let Ok((shape, mut body)) = header.split_shape(body) else {
+        return;
+    };
+    if let Some(shape) = shape {
+        let mut written = Vec::new();
+        shape.encode(&mut written);
+        assert!(bytes[header::BYTES..].starts_with(&written));
+    }
     let mut written = Vec::new();
     header.encode(&mut written);
     assert_eq!(

@@ -6,16 +6,23 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
 
-use super::frame::{BYTES, Header, Subject};
+use super::frame::{Assembler, BYTES, Header, Subject};
 use super::timed::is_wait;
+use super::turn::Turn;
 use crate::Deadline;
 
 /// The longest wait of a writer before it looks whether the group was closed meanwhile.
 const SLICE: Duration = Duration::from_millis(20);
 
+/// Bytes that a copy costs nothing of.
+const SHORT: usize = 64;
+
 pub(super) struct Link {
     pub(super) stream: TcpStream,
     writer: Mutex<Writer>,
+    /// Held by whoever reads; none once the stream has ended.
+    incoming: Mutex<Option<Assembler>>,
+    pub(super) turn: Turn,
 }
 
 #[derive(Debug, Default)]
@@ -31,8 +38,8 @@ struct Writer {
 struct Cut {
     header: [u8; BYTES],
     written: usize,
-    // Without a payload, so that anybody can write the rest of it.
-    is_bare: bool,
+    // The payload, where that is short: then anybody can write the rest of the frame.
+    payload: Option<Vec<u8>>,
 }
 
 /// Why a frame was not written.
@@ -45,7 +52,8 @@ pub(super) enum WriteError {
 }
 
 impl Link {
-    pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
+    /// For messages of at most `limit` bytes.
+    pub(super) fn new(stream: TcpStream, limit: u64) -> io::Result<Self> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
         // The reader waits for as long as the connection lasts; those who wait for it don't.
@@ -53,7 +61,23 @@ impl Link {
         Ok(Self {
             stream,
             writer: Mutex::default(),
+            incoming: Mutex::new(Some(Assembler::new(0, limit))),
+            turn: Turn::default(),
         })
+    }
+
+    /// What came of a frame, once nobody else reads.
+    pub(super) fn incoming(&self) -> MutexGuard<'_, Option<Assembler>> {
+        self.incoming.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What came of a frame, if nobody reads.
+    pub(super) fn try_incoming(&self) -> Option<MutexGuard<'_, Option<Assembler>>> {
+        match self.incoming.try_lock() {
+            Ok(incoming) => Some(incoming),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Writes a frame. Gives up at the deadline, or when the other side takes nothing and
@@ -103,9 +127,14 @@ impl Link {
         if let Some(broken) = &writer.broken {
             return Err(WriteError::Broken(broken.clone()));
         }
-        if let Some(Cut { header, .. }) = writer.cut.as_ref().filter(|cut| cut.is_bare) {
-            let header = *header;
-            self.write_frame(&mut writer, &header, &[], deadline, &called_off)?;
+        if let Some(Cut {
+            header,
+            payload: Some(payload),
+            ..
+        }) = &writer.cut
+        {
+            let (header, payload) = (*header, payload.clone());
+            self.write_frame(&mut writer, &header, &payload, deadline, &called_off)?;
         }
         let header = Header::new(subject, writer.sequence, payload).encode();
         match &writer.cut {
@@ -148,7 +177,7 @@ impl Link {
                 writer.cut = (written > 0).then_some(Cut {
                     header: *header,
                     written: written as usize,
-                    is_bare: payload.is_empty(),
+                    payload: (payload.len() <= SHORT).then(|| payload.to_vec()),
                 });
                 Err(WriteError::Late { written, bytes })
             }
@@ -191,5 +220,40 @@ impl Link {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::super::frame;
+    use super::*;
+
+    #[test]
+    fn short_frame_is_finished_first_when_it_was_cut() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let own = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut other, _) = listener.accept().unwrap();
+        let link = Link::new(own).unwrap();
+        let payload = b"in 3".to_vec();
+        for (written, sequence) in [(20, 0), (BYTES + 1, 2)] {
+            let header = Header::new(Subject::Leave, sequence, &payload).encode();
+            let frame = [&header[..], &payload].concat();
+            (&link.stream).write_all(&frame[..written]).unwrap();
+            link.writer.lock().unwrap().cut = Some(Cut {
+                header,
+                written,
+                payload: Some(payload.clone()),
+            });
+            let soon = Deadline::after(Duration::from_secs(8));
+            link.write(Subject::Close, b"done", soon, || false).unwrap();
+            let mut next = |sequence| {
+                let frame = frame::read(&mut other, sequence, 100, |_| vec![]);
+                frame.unwrap().unwrap()
+            };
+            assert_eq!(next(sequence), (Subject::Leave, payload.clone()));
+            assert_eq!(next(sequence + 1), (Subject::Close, b"done".to_vec()));
+        }
     }
 }

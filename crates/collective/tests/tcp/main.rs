@@ -14,6 +14,8 @@ mod faults;
 mod reduce;
 #[path = "../shapes.rs"]
 mod shapes;
+#[path = "../stall.rs"]
+mod stall;
 #[path = "../sums.rs"]
 mod sums;
 
@@ -22,4 +24,5 @@ mod help;
 mod links;
 mod processes;
 mod rank;
+mod stalls;
 mod strangers;

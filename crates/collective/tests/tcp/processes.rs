@@ -1,5 +1,7 @@
 //! Ranks that are killed or stopped: the others get an error, and go on without them.
 
+use std::thread;
+
 use burn_virtual_collective::tcp::Store;
 
 use super::help::{assert_contains, assert_works, free_address, result, settings, start, store};
@@ -82,24 +84,24 @@ const CALLS: [(&str, usize); 3] = [
 
 #[test]
 fn survivors_go_on_when_rank_0_is_lost_after_half_the_chunks_case_37() {
-    for (lose, reason) in FATES {
-        for (call, half) in CALLS {
-            let [mut lost, mut one, mut two] = group_of_three();
-            lost.tell(&format!("halt {half}"));
-            for rank in [&mut lost, &mut one, &mut two] {
-                rank.tell(call);
-            }
-            assert_eq!(lost.hear(), "halted", "{call}");
-            lose(&mut lost);
-            // Who waits for rank 0 in the middle of a ring gives up no sooner than who waits for that
-            // one: either may be named.
-            let reason = match call.starts_with("ring") {
-                true => reason.trim_end_matches("0]"),
-                false => reason,
-            };
-            assert_survive([one, two], reason);
+    let lose_amid = |lose: Fate, reason: &str, call: &str, half: usize| {
+        let [mut lost, mut one, mut two] = group_of_three();
+        lost.tell(&format!("halt {half}"));
+        for rank in [&mut lost, &mut one, &mut two] {
+            rank.tell(call);
         }
-    }
+        assert_eq!(lost.hear(), "halted", "{call}");
+        lose(&mut lost);
+        assert_survive([one, two], reason);
+    };
+    // They mostly wait: all at once.
+    thread::scope(|scope| {
+        for (lose, reason) in FATES {
+            for (call, half) in CALLS {
+                scope.spawn(move || lose_amid(lose, reason, call, half));
+            }
+        }
+    });
 }
 
 #[test]

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use burn_virtual_collective::tcp::{Host, Settings, TcpTransport, join};
 use burn_virtual_collective::{
-    Algorithm, CollectiveError, Deadline, Group, Options, Sent, Tag, Transport, TransportError,
+    Algorithm, CollectiveError, Deadline, Group, OnStall, Options, Reduce, Sent, Tag, Transport,
+    TransportError, Work,
 };
 use burn_virtual_plan::{Layout, Partial, Placement, Stack};
 
@@ -81,7 +82,16 @@ impl Rank {
 
     /// SIGSTOP.
     pub(crate) fn stop(&self) {
-        let kill = format!("kill -STOP {}", self.child.id());
+        self.signal("STOP");
+    }
+
+    /// SIGCONT.
+    pub(crate) fn wake(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.child.id());
         assert!(
             Command::new("sh")
                 .args(["-c", &kill])
@@ -141,6 +151,10 @@ impl Transport for Halting {
         self.inner.receive(from, tag, buffer, deadline)
     }
 
+    fn arrived(&self, from: usize) -> Option<(u64, u64)> {
+        self.inner.arrived(from)
+    }
+
     fn close(&mut self, reason: &str) {
         self.inner.close(reason);
     }
@@ -172,7 +186,7 @@ fn process_of_a_rank() {
         return;
     }
     let left = Arc::new(AtomicUsize::new(usize::MAX));
-    let (mut group, mut strangers) = (None, vec![]);
+    let (mut group, mut strangers, mut options) = (None, vec![], options());
     let (mut timeout, mut bind) = (TIMEOUT, "127.0.0.1".to_owned());
     for order in std::io::stdin().lines().map_while(Result::ok) {
         let words: Vec<_> = order.split(' ').collect();
@@ -185,11 +199,26 @@ fn process_of_a_rank() {
                 });
                 answer(joined, |inner| {
                     let left = left.clone();
-                    group = Some(Group::new(Box::new(Halting { inner, left }), options()));
+                    group = Some(Group::new(
+                        Box::new(Halting { inner, left }),
+                        options.clone(),
+                    ));
                     "joined".to_owned()
                 });
             }
             ["wait", seconds] => timeout = Duration::from_secs(seconds.parse().unwrap()),
+            // Milliseconds: of the first call, of others, and until a stall is told.
+            ["patience", first, others, stall] => {
+                let [first_timeout, timeout, stall] = [first, others, stall]
+                    .map(|millis| Duration::from_millis(millis.parse().unwrap()));
+                options = Options {
+                    timeout,
+                    first_timeout,
+                    stall,
+                    on_stall: OnStall::call(|stall| say(&format!("stall: {stall}"))),
+                    ..Options::default()
+                };
+            }
             ["bind", host] => bind = (*host).to_owned(),
             ["strangers", words, count, at] => {
                 let (count, at) = (count.parse().unwrap(), at.parse().unwrap());
@@ -198,10 +227,14 @@ fn process_of_a_rank() {
             }
             ["heard"] => say(&format!("heard {}", strangers::most_heard(&mut strangers))),
             ["halt", sends] => left.store(sends.parse().unwrap(), Ordering::Relaxed),
-            ["reduce"] => answer(reduce(group.as_mut().unwrap(), 1000), sum_text),
+            ["reduce"] => answer(reduce(group.as_mut().unwrap(), 1000, 0, WAY), sum_text),
             ["reduce", elements] => {
                 let elements = elements.parse().unwrap();
-                answer(reduce(group.as_mut().unwrap(), elements), sum_text);
+                answer(reduce(group.as_mut().unwrap(), elements, 0, WAY), sum_text);
+            }
+            ["step", step, way] => {
+                let (step, way) = (step.parse().unwrap(), way.parse().unwrap());
+                answer(reduce(group.as_mut().unwrap(), 1000, step, way), sum_text);
             }
             ["ring", elements] => {
                 let elements = elements.parse().unwrap();
@@ -236,8 +269,15 @@ fn sum_text(sum: f32) -> String {
     format!("sum {sum}")
 }
 
-/// The sum of 1, 2, .. up to the size of the world.
-fn reduce(group: &mut Group, elements: usize) -> Result<f32, Box<dyn std::error::Error>> {
+const WAY: Reduce = Reduce::Ordered;
+
+/// The sum of 1, 2, .. up to the size of the world, as bucket 1 of a step.
+fn reduce(
+    group: &mut Group,
+    elements: usize,
+    step: u64,
+    way: Reduce,
+) -> Result<f32, Box<dyn std::error::Error>> {
     let layout = Layout::new([elements], 0, 0);
     let placement = Placement::even(group.world(), group.world())?;
     let mut stack = Stack::new(&layout, group.world(), placement.range(group.rank()))?;
@@ -246,7 +286,12 @@ fn reduce(group: &mut Group, elements: usize) -> Result<f32, Box<dyn std::error:
         leaf.set_segment(0, &vec![vn as f32 + 1.0; elements])?;
         stack.push_leaf(vn, Some(leaf))?;
     }
-    let sum = group.all_reduce(0, &layout, &placement, stack.finish()?)?;
+    let work = Work {
+        step,
+        bucket: 1,
+        samples: 64,
+    };
+    let sum = group.all_reduce_by(way, work, &layout, &placement, stack.finish()?)?;
     Ok(sum.map(|sum| sum.values()[0]).unwrap_or_default())
 }
 

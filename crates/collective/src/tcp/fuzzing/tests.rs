@@ -8,6 +8,7 @@ use super::super::message::Phase;
 use super::super::settings::Job;
 use super::*;
 use crate::Operation;
+use crate::shape::Shape;
 
 /// Records as they should be.
 fn frames() -> Vec<Vec<u8>> {
@@ -66,13 +67,24 @@ fn calls() -> Vec<Vec<u8>> {
     let layout = Layout::new([3, 1, 2], 1, 70);
     let mut sum = Partial::empty(&layout);
     sum.set_segment(0, &[1.0, f32::NAN, -0.0]).unwrap();
-    let calls = [Some(&sum), None].map(|sum| {
+    let shape = Shape::new(&[2, 3]);
+    let calls = [(Some(&sum), None), (Some(&sum), Some(&shape)), (None, None)];
+    let encode = |(sum, shape): (Option<&Partial>, Option<&Shape>)| {
         let mut bytes = vec![];
-        header::Header::barrier().encode(&mut bytes);
+        let header = header::Header::barrier().with_shape(shape);
+        header.encode(&mut bytes);
+        if let Some(shape) = shape {
+            shape.encode(&mut bytes);
+        }
         wire::write_sum(&mut bytes, sum, &(0..6));
         bytes
-    });
-    calls.to_vec()
+    };
+    let notice = Wait { on: 3, met: true }.encode();
+    calls
+        .into_iter()
+        .map(encode)
+        .chain([notice.to_vec()])
+        .collect()
 }
 
 /// What may happen to a record.

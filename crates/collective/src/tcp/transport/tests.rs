@@ -4,7 +4,8 @@ use std::sync::mpsc;
 
 use super::super::frame::{self, Header};
 use super::*;
-use crate::Operation;
+use crate::tag::NOTICE;
+use crate::{CollectiveError, Group, OnStall, Operation, Options, Stall};
 
 const TAG: Tag = Tag {
     epoch: 0,
@@ -276,5 +277,91 @@ fn rank_that_leaves_says_why_when_the_group_was_closed_by_another() {
         drop(rank_0);
         let words = b"\x02\0\0\0no data".to_vec();
         assert_eq!(next(&mut others[0], 0), Some((Subject::Leave, words)));
+    });
+}
+
+#[test]
+fn send_goes_on_where_it_stopped_when_it_is_repeated() {
+    within_limit(|| {
+        let (mut rank_0, mut others) = rank_0(2);
+        // Not one value: what is sent twice or left out would not show.
+        let mut much = (0..251_u8).collect::<Vec<_>>().repeat(MUCH.div_ceil(251));
+        much.truncate(MUCH);
+        let notice = Tag {
+            part: NOTICE,
+            ..TAG
+        };
+        let fault = rank_0.send(1, TAG, &much, after(200)).unwrap_err();
+        let is_begun = |fault: &TransportError| matches!(fault, TransportError::Stuck { written, .. } if *written > 0);
+        assert!(is_begun(&fault), "{fault}");
+        // A notice waits until it is through; nothing else may come between.
+        let fault = rank_0.send(1, notice, b"in 3", after(50)).unwrap_err();
+        assert!(!is_begun(&fault), "{fault}");
+        assert!(matches!(fault, TransportError::Stuck { to: 1, .. }));
+        let fault = rank_0.send(1, TAG, &much, after(50)).unwrap_err();
+        assert!(is_begun(&fault), "{fault}");
+        let (mut stream, expected) = (others.remove(0), much.clone());
+        let reader = thread::spawn(move || {
+            (
+                next(&mut stream, 0) == Some((Subject::Data(TAG), expected)),
+                next(&mut stream, 1),
+                next(&mut stream, 2),
+            )
+        });
+        rank_0.send(1, TAG, &much, after(8000)).unwrap();
+        rank_0.send(1, notice, b"in 3", after(8000)).unwrap();
+        rank_0.send(1, TAG, b"sum", after(8000)).unwrap();
+        let notice = Some((Subject::Data(notice), b"in 3".to_vec()));
+        let last = Some((Subject::Data(TAG), b"sum".to_vec()));
+        assert_eq!(reader.join().unwrap(), (true, notice, last));
+        let (messages, bytes) = (2, MUCH as u64 + 3);
+        assert_eq!(rank_0.sent(), Sent { messages, bytes });
+    });
+}
+
+/// What rank 0 of three reports, and how its broadcast of so much ends, if the others read nothing.
+fn stuck_broadcast() -> (Vec<Stall>, CollectiveError, Vec<TcpStream>) {
+    let (rank_0, others) = rank_0(3);
+    let (sender, reports) = mpsc::channel();
+    let options = Options {
+        first_timeout: Duration::from_secs(1),
+        stall: Duration::from_millis(200),
+        on_stall: OnStall::call(move |stall| sender.send(stall.clone()).unwrap()),
+        ..Options::default()
+    };
+    let mut group = Group::new(Box::new(rank_0), options);
+    let error = group.broadcast(0, &mut vec![0; MUCH]).unwrap_err();
+    (reports.try_iter().collect(), error, others)
+}
+
+#[test]
+fn collective_times_out_and_reports_when_a_rank_takes_nothing() {
+    within_limit(|| {
+        let (reports, error, mut others) = stuck_broadcast();
+        assert!(
+            matches!(&error, CollectiveError::Timeout { missing, .. } if *missing == [1, 2]),
+            "{error}"
+        );
+        assert!(reports.len() >= 2);
+        for report in reports {
+            let text = report.to_string();
+            let end = " s; here: 0; missing: 1, 2";
+            assert!(
+                text.starts_with("rank 0: broadcast, call 0: waiting for "),
+                "{text}"
+            );
+            assert!(text.ends_with(end), "{text}");
+        }
+        // Rank 1 is stuck; rank 2 was told so.
+        let (notice, wait) = next(&mut others[1], 0).unwrap();
+        assert!(matches!(notice, Subject::Data(tag) if tag.is_notice()));
+        assert_eq!(wait, [1, 0, 0, 0, 0, 0, 0, 0]);
+        let (close, reason) = next(&mut others[1], 1).unwrap();
+        assert_eq!(close, Subject::Close);
+        assert!(
+            String::from_utf8(reason)
+                .unwrap()
+                .contains("no message from rank 1, rank 2")
+        );
     });
 }
