@@ -44,10 +44,10 @@ fn main() -> Result<()> {
                 thread::spawn(move || rank(end, &way, &sizes))
             };
             let ranks: Vec<_> = memory::group(2).into_iter().map(rank).collect();
-            let results = ranks.into_iter().map(|rank| rank.join());
-            results
-                .map(|result| result.map_err(|_| "a rank panicked")?)
-                .collect()
+            for rank in ranks {
+                rank.join().map_err(|_| "a rank panicked")??;
+            }
+            Ok(())
         }
     }
 }

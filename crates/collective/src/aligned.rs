@@ -41,7 +41,8 @@ pub(crate) fn all_reduce(
         None => Beside::new(layout),
     };
     let beside = kept.insert(beside);
-    let steps = cube::steps(call.rank(), call.world(), layout.elements());
+    let steps = std::mem::take(&mut call.buffers.steps);
+    let steps = cube::steps(steps, call.rank(), call.world(), layout.elements());
     let mut sum = node;
     for step in &steps {
         sum = add_sibling(call, step, layout, sum, &mut beside.room)?;
@@ -51,6 +52,7 @@ pub(crate) fn all_reduce(
         return Ok(None); // as on every other rank
     };
     cube::double::<f32, f32>(call, &steps, sum.values_mut(), |corner| corner)?;
+    call.buffers.steps = steps;
     sum.zero_absent();
     Ok(Some(sum))
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use burn_virtual_plan::PlanError;
 use bytemuck::Pod;
 
+use crate::cube::Step;
 use crate::header::Header;
 use crate::roll::{Roll, Wait};
 use crate::shape::Shape;
@@ -41,6 +42,10 @@ pub(crate) struct Buffers {
     pub(crate) shape: Option<Shape>,
     /// Sums of elements that are too narrow to be summed themselves.
     pub(crate) wide: Vec<f32>,
+    /// The steps of halving.
+    pub(crate) steps: Vec<Step>,
+    /// Even shares of the last vector that went around a ring.
+    pub(crate) shares: Option<Shares>,
 }
 
 /// One call. All its messages share one deadline.

@@ -235,7 +235,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let own = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut other, _) = listener.accept().unwrap();
-        let link = Link::new(own).unwrap();
+        let link = Link::new(own, 100).unwrap();
         let payload = b"in 3".to_vec();
         for (written, sequence) in [(20, 0), (BYTES + 1, 2)] {
             let header = Header::new(Subject::Leave, sequence, &payload).encode();
