@@ -4,12 +4,12 @@
 //!
 //! [`Placement::is_aligned`]: burn_virtual_plan::Placement::is_aligned
 
-use burn_virtual_plan::{Bits, Layout, Partial};
+use burn_virtual_plan::{Layout, Partial, add_stretch};
 
 use crate::call::{Call, FIRST};
 use crate::cube::{self, Step};
 use crate::ordered::copy_beside;
-use crate::stream::{AHEAD, Stream};
+use crate::stream::Stream;
 use crate::{CollectiveError, wire};
 
 /// Room for what lies beside the values of a sibling, kept from call to call.
@@ -41,7 +41,8 @@ pub(crate) fn all_reduce(
         None => Beside::new(layout),
     };
     let beside = kept.insert(beside);
-    let steps = cube::steps(call.rank(), call.world(), layout.elements());
+    let steps = std::mem::take(&mut call.buffers.steps);
+    let steps = cube::steps(steps, call.rank(), call.world(), layout.elements());
     let mut sum = node;
     for step in &steps {
         sum = add_sibling(call, step, layout, sum, &mut beside.room)?;
@@ -51,6 +52,7 @@ pub(crate) fn all_reduce(
         return Ok(None); // as on every other rank
     };
     cube::double::<f32, f32>(call, &steps, sum.values_mut(), |corner| corner)?;
+    call.buffers.steps = steps;
     sum.zero_absent();
     Ok(Some(sum))
 }
@@ -65,26 +67,28 @@ fn add_sibling(
     beside: &mut Partial,
 ) -> Result<Option<Partial>, CollectiveError> {
     let stream = step.stream::<f32>(step.partner, FIRST);
-    let count = stream.pieces.count();
+    let (count, ahead) = (stream.pieces.count(), stream.ahead(call));
     let first = stream.pieces.range(&step.give, 0);
     call.send_first(step.partner, |out| {
         wire::write_sum(out, own.as_ref(), &first)
     })?;
-    // The first message says whether there is a sum, and with it whether more messages follow.
     let is_own = own.is_some();
     let mut sum = own.unwrap_or_else(|| Partial::empty(layout));
-    let mut unsent = if is_own { 1..count } else { 1..1 };
-    let mut is_sibling = false;
-    for index in 0..count {
-        while unsent.start < unsent.end.min(index + AHEAD) {
-            stream.send(call, sum.values(), unsent.start, &step.give)?;
-            unsent.start += 1;
-        }
-        if index == 0 {
-            is_sibling = take_first(call, step, &stream, &mut sum, beside)?;
-        } else if is_sibling {
-            take_piece(call, step, &stream, index, &mut sum, beside.present())?;
-        }
+    let to_send = if is_own { count } else { 1 };
+    for index in 1..ahead.min(to_send) {
+        stream.send(call, sum.values(), index, &step.give)?;
+    }
+    // The first message says whether there is a sum, and with it whether more messages follow.
+    let is_sibling = take_first(call, step, &stream, &mut sum, beside)?;
+    let (layout, present, values) = sum.parts_mut();
+    for index in 1..count {
+        let next = index + ahead - 1;
+        let next = (next < to_send).then(|| (next, step.give.clone()));
+        let taken = is_sibling.then(|| (index, step.keep.clone()));
+        let start = stream.pieces.range(&step.keep, index).start;
+        stream.exchange(call, values, next, taken, |left, right| {
+            add_stretch(layout, start, left, present, right, beside.present());
+        })?;
     }
     match (is_own, is_sibling) {
         (_, false) => {}
@@ -113,22 +117,4 @@ fn take_first(
         wire::finish(body)
     })?;
     Ok(is_sibling)
-}
-
-fn take_piece(
-    call: &mut Call<'_>,
-    step: &Step,
-    stream: &Stream,
-    index: usize,
-    sum: &mut Partial,
-    present: &Bits,
-) -> Result<(), CollectiveError> {
-    let piece = stream.pieces.range(&step.keep, index);
-    if piece.is_empty() {
-        return Ok(());
-    }
-    let part = stream.part(index);
-    call.take_values(step.partner, part, piece.len(), |values| {
-        sum.add_values(piece.start, present, values);
-    })
 }

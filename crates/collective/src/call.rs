@@ -6,19 +6,20 @@
 //! their sender takes the call for was compared when the first one came. A message is taken only
 //! after the first one from the same rank.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use burn_virtual_plan::PlanError;
 use bytemuck::Pod;
 
+use crate::cube::Step;
 use crate::header::Header;
 use crate::roll::{Roll, Wait};
 use crate::shape::Shape;
-use crate::spin::Spin;
 use crate::tag::NOTICE;
 use crate::{
-    CallName, CollectiveError, Deadline, Options, Shares, Stall, Tag, Transport, TransportError,
-    wire,
+    CallName, CollectiveError, Deadline, Lender, Options, Shares, Stall, Tag, Transport,
+    TransportError, wire,
 };
 
 /// Number of the first message from one rank to another.
@@ -36,17 +37,21 @@ pub(crate) struct Buffers {
     outgoing: Vec<u8>,
     incoming: Vec<u8>,
     aligned: wire::Aligned,
-    spin: Spin,
     roll: Roll,
     /// The shape of the vector, where the caller gave one.
     pub(crate) shape: Option<Shape>,
     /// Sums of elements that are too narrow to be summed themselves.
     pub(crate) wide: Vec<f32>,
+    /// The steps of halving.
+    pub(crate) steps: Vec<Step>,
+    /// Even shares of the last vector that went around a ring.
+    pub(crate) shares: Option<Shares>,
 }
 
 /// One call. All its messages share one deadline.
 pub(crate) struct Call<'a> {
     transport: &'a mut dyn Transport,
+    lender: Option<Arc<dyn Lender>>,
     pub(crate) buffers: &'a mut Buffers,
     options: &'a Options,
     pub(crate) name: CallName,
@@ -86,6 +91,7 @@ impl<'a> Call<'a> {
     ) -> Self {
         buffers.roll.begin(transport.world());
         Self {
+            lender: transport.lender(),
             transport,
             buffers,
             options,
@@ -127,6 +133,37 @@ impl<'a> Call<'a> {
             return self.send_first(to, |out| out.extend_from_slice(body));
         }
         self.post(to, part, body)
+    }
+
+    /// Whether [`Call::lend`] saves a copy.
+    pub(crate) fn lends(&self) -> bool {
+        self.lender.is_some()
+    }
+
+    /// Sends message `part` to rank `to`, which may read it where it lies while `meanwhile` runs.
+    pub(crate) fn lend(
+        &mut self,
+        to: usize,
+        part: u32,
+        body: &[u8],
+        meanwhile: impl FnOnce(&mut Self) -> Result<(), CollectiveError>,
+    ) -> Result<(), CollectiveError> {
+        let lender = match self.lender.clone() {
+            // A first message is put together from parts.
+            Some(lender) if part != FIRST => lender,
+            _ => {
+                self.send(to, part, body)?;
+                return meanwhile(self);
+            }
+        };
+        let (mut meanwhile, mut result) = (Some(meanwhile), Ok(()));
+        let lent = lender.lend(to, self.tag(part), body, &mut || {
+            if let Some(meanwhile) = meanwhile.take() {
+                result = meanwhile(self);
+            }
+        });
+        lent.map_err(|fault| self.fault(fault, to))?;
+        result
     }
 
     /// Sends the first message to rank `to`: the header, and then what `write` adds.
@@ -234,10 +271,18 @@ impl<'a> Call<'a> {
         from: usize,
         read: impl FnOnce(&[u8]) -> Result<(), String>,
     ) -> Result<(), CollectiveError> {
-        self.wait(from, part)
-            .map_err(|fault| self.fault(fault, from))?;
+        let (mut read, mut done) = (Some(read), Ok(()));
+        self.wait(from, part, &mut |body| {
+            if let Some(read) = read.take() {
+                done = read(body);
+            }
+        })
+        .map_err(|fault| self.fault(fault, from))?;
         self.buffers.roll.note_met(from);
         let malformed = |problem| self.malformed(from, problem);
+        let Some(read) = read else {
+            return done.map_err(malformed); // it was lent
+        };
         let mut body = &self.buffers.incoming[..];
         if part == FIRST {
             let (header, rest) = Header::decode(body).map_err(malformed)?;
@@ -269,19 +314,14 @@ impl<'a> Call<'a> {
     }
 
     /// Waits for a message; now and then this looks what the others do.
-    fn wait(&mut self, from: usize, part: u32) -> Result<(), TransportError> {
-        let now = Deadline::after(Duration::ZERO);
-        let mut spin = std::mem::take(&mut self.buffers.spin);
-        let found = spin.run(|| match self.receive(from, part, now) {
-            Err(TransportError::Timeout { .. }) => None,
-            result => Some(result),
-        });
-        self.buffers.spin = spin;
-        if let Some(result) = found {
-            return result;
-        }
+    fn wait(
+        &mut self,
+        from: usize,
+        part: u32,
+        read: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), TransportError> {
         loop {
-            match self.receive(from, part, self.limit.at_most(PATIENCE)) {
+            match self.receive(from, part, self.limit.at_most(PATIENCE), read) {
                 Err(TransportError::Timeout { .. }) => {}
                 result => return result,
             }
@@ -300,7 +340,7 @@ impl<'a> Call<'a> {
         let now = Deadline::after(Duration::ZERO);
         for other in self.others() {
             loop {
-                match self.receive(other, NOTICE, now) {
+                match self.receive(other, NOTICE, now, &mut |_| {}) {
                     Ok(()) => self.take_notice(other),
                     Err(clash @ TransportError::Operation { .. }) => return Err(clash),
                     Err(_) => break, // nothing yet, or what a wait for this rank would say
@@ -384,9 +424,19 @@ impl<'a> Call<'a> {
         self.span.deadline.elapsed()
     }
 
-    fn receive(&mut self, from: usize, part: u32, until: Deadline) -> Result<(), TransportError> {
+    /// Puts a message where it is read from, unless it is lent: then `read` has it.
+    fn receive(
+        &mut self,
+        from: usize,
+        part: u32,
+        until: Deadline,
+        read: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), TransportError> {
         let (tag, buffer) = (self.tag(part), &mut self.buffers.incoming);
-        self.transport.receive(from, tag, buffer, until)
+        let received = self
+            .transport
+            .receive_or_read(from, tag, buffer, until, read);
+        received.map(|_| ())
     }
 
     fn tag(&self, part: u32) -> Tag {

@@ -28,8 +28,13 @@ impl Step {
 
 /// The steps of `corner` among `corners`, distances doubling. A corner keeps the half that its
 /// place in the pair says, the lower one the first; after the last step it holds one stretch of
-/// `0..elements` that no other holds.
-pub(crate) fn steps(corner: usize, corners: usize, elements: usize) -> Vec<Step> {
+/// `0..elements` that no other holds. They are put in `steps`, in place of what was there.
+pub(crate) fn steps(
+    mut steps: Vec<Step>,
+    corner: usize,
+    corners: usize,
+    elements: usize,
+) -> Vec<Step> {
     let mut held = 0..elements;
     let distances = (0..corners.ilog2()).map(|bit| 1 << bit);
     let step = |distance: usize| {
@@ -46,7 +51,9 @@ pub(crate) fn steps(corner: usize, corners: usize, elements: usize) -> Vec<Step>
             give,
         }
     };
-    distances.map(step).collect()
+    steps.clear();
+    steps.extend(distances.map(step));
+    steps
 }
 
 /// Takes the steps back, distances halving: in each, partners exchange what they hold, until all
@@ -75,7 +82,7 @@ mod tests {
         for corners in [1, 2, 4, 8, 16] {
             for elements in [0, 1, 2, 7, 100, (1 << 32) + 5] {
                 let last = |corner| {
-                    let steps = steps(corner, corners, elements);
+                    let steps = steps(vec![], corner, corners, elements);
                     steps.last().map_or(0..elements, |step| step.keep.clone())
                 };
                 let mut stretches: Vec<_> = (0..corners).map(last).collect();
@@ -90,9 +97,9 @@ mod tests {
     #[test]
     fn partners_mirror_each_other_in_every_step() {
         for corner in 0..8 {
-            for (index, step) in steps(corner, 8, 1003).iter().enumerate() {
+            for (index, step) in steps(vec![], corner, 8, 1003).iter().enumerate() {
                 assert_eq!(step.partner, corner ^ (1 << index));
-                let mirror = &steps(step.partner, 8, 1003)[index];
+                let mirror = &steps(vec![], step.partner, 8, 1003)[index];
                 assert_eq!((&mirror.keep, &mirror.give), (&step.give, &step.keep));
             }
         }

@@ -20,6 +20,7 @@ pub(crate) fn all_reduce<T: Element>(
 ) -> Result<(), CollectiveError> {
     let (fold, all) = (Fold::new(call.world()), 0..values.len());
     let mut wide = std::mem::take(&mut call.buffers.wide);
+    let mut steps = std::mem::take(&mut call.buffers.steps);
     match fold.place(call.rank()) {
         Place::Folded { into } => {
             let sums = T::sums(values, &mut wide);
@@ -28,7 +29,7 @@ pub(crate) fn all_reduce<T: Element>(
             link::<T>(into, &all).take_only(call, values, &all, <[T]>::copy_from_slice)?;
         }
         Place::Corner { corner, folded } => {
-            let steps = cube::steps(corner, fold.corners, all.len());
+            steps = cube::steps(steps, corner, fold.corners, all.len());
             let sums = T::sums(values, &mut wide);
             if let Some(from) = folded {
                 let link = link::<T::Sum>(from, &all);
@@ -45,6 +46,7 @@ pub(crate) fn all_reduce<T: Element>(
         }
     }
     call.buffers.wide = wide;
+    call.buffers.steps = steps;
     Ok(())
 }
 

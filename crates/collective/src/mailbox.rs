@@ -2,8 +2,11 @@
 //! Transports differ in who fills it; receiving from it is the same for all.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use crate::loan::{Borrowed, Desk};
+use crate::spin::{Apart, Spin};
 use crate::{Deadline, Match, Tag, TransportError};
 
 /// One rank's mailbox. A mailbox for each rank, so that ranks do not contend for one lock.
@@ -11,6 +14,11 @@ use crate::{Deadline, Match, Tag, TransportError};
 pub(crate) struct Mailbox {
     state: Mutex<State>,
     changed: Condvar,
+    // Number of changes so far: to be looked at over and over without the lock, which those who
+    // bring a message need.
+    changes: Apart<AtomicU64>,
+    // By sender.
+    desks: Vec<Desk>,
 }
 
 #[derive(Debug)]
@@ -22,38 +30,91 @@ struct State {
     // Buffers of messages that were received, for messages to come: in the steady state none is
     // allocated.
     spare: Vec<Vec<u8>>,
+    // Threads that sleep until something changes.
+    waiting: usize,
+    spin: Spin,
 }
 
 #[derive(Debug)]
 struct Message {
     tag: Tag,
-    payload: Vec<u8>,
+    payload: Payload,
+}
+
+#[derive(Debug)]
+enum Payload {
+    Here(Vec<u8>),
+    /// On offer at the sender's desk. If it is not there any more, a copy takes its place at once.
+    Lent,
+}
+
+/// A message that was received.
+pub(crate) enum Received<'a> {
+    /// It is in the buffer.
+    Here,
+    /// It lies with its sender.
+    Lent(Borrowed<'a>),
 }
 
 impl Mailbox {
-    pub(crate) fn new(world: usize) -> Self {
+    /// For a rank that looks for changes in the way of `spin` before it sleeps.
+    pub(crate) fn new(world: usize, spin: Spin) -> Self {
         let state = State {
             queues: (0..world).map(|_| VecDeque::new()).collect(),
             gone: vec![None; world],
             closed: None,
             spare: Vec::new(),
+            waiting: 0,
+            spin,
         };
         Self {
             state: Mutex::new(state),
             changed: Condvar::new(),
+            changes: Apart::default(),
+            desks: (0..world).map(|_| Desk::default()).collect(),
         }
+    }
+
+    /// Where rank `from` lends messages to this one.
+    pub(crate) fn desk(&self, from: usize) -> &Desk {
+        &self.desks[from]
     }
 
     /// An empty buffer for a message of `bytes` to come, one that need not grow if there is any.
     pub(crate) fn buffer(&self, bytes: usize) -> Vec<u8> {
-        let mut buffer = self.lock().take_spare(bytes);
+        let mut buffer = self.spare(bytes);
         buffer.clear();
         buffer
     }
 
+    /// The same, with what an earlier message has left in it.
+    pub(crate) fn spare(&self, bytes: usize) -> Vec<u8> {
+        self.lock().take_spare(bytes)
+    }
+
     /// Puts a message from rank `from` in.
     pub(crate) fn push(&self, from: usize, tag: Tag, payload: Vec<u8>) {
+        let payload = Payload::Here(payload);
         self.change(|state| state.queues[from].push_back(Message { tag, payload }));
+    }
+
+    /// Says that a message from rank `from` is on offer at its desk.
+    pub(crate) fn push_lent(&self, from: usize, tag: Tag) {
+        let payload = Payload::Lent;
+        self.change(|state| state.queues[from].push_back(Message { tag, payload }));
+    }
+
+    /// Puts a copy in the place of a message that is on offer no more.
+    pub(crate) fn replace_lent(&self, from: usize, tag: Tag, copy: Vec<u8>) {
+        self.change(|state| {
+            let is_it = |message: &&mut Message| {
+                message.tag == tag && matches!(message.payload, Payload::Lent)
+            };
+            match state.queues[from].iter_mut().find(is_it) {
+                Some(message) => message.payload = Payload::Here(copy),
+                None => state.keep(copy), // dropped as stale
+            }
+        });
     }
 
     /// Nothing more will come from rank `from`. The first reason stays.
@@ -78,8 +139,8 @@ impl Mailbox {
         self.lock().closed.clone()
     }
 
-    /// Waits for the message of `tag` from rank `from` and puts it in `buffer`, whose memory is kept
-    /// for messages to come. Stale messages are dropped and added to `stale`.
+    /// Waits for the message of `tag` from rank `from`. Unless it is lent, it is in `buffer` then,
+    /// whose memory is kept for messages to come. Stale messages are dropped and added to `stale`.
     pub(crate) fn receive(
         &self,
         from: usize,
@@ -87,13 +148,13 @@ impl Mailbox {
         buffer: &mut Vec<u8>,
         deadline: Deadline,
         stale: &mut u64,
-    ) -> Result<(), TransportError> {
+    ) -> Result<Received<'_>, TransportError> {
         let mut state = self.lock();
         loop {
-            if let Some(message) = state.take(from, &tag, stale)? {
-                let used = std::mem::replace(buffer, message.payload);
-                state.keep(used);
-                return Ok(());
+            if let Some(index) = state.find(from, &tag, stale)?
+                && let Some(received) = self.take(&mut state, from, index, buffer)
+            {
+                return Ok(received);
             }
             state.fault(from)?;
             let in_time;
@@ -134,43 +195,94 @@ impl Mailbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes a message out; `None` if it is not on offer any more, and its copy not there yet.
+    fn take(
+        &self,
+        state: &mut State,
+        from: usize,
+        index: usize,
+        buffer: &mut Vec<u8>,
+    ) -> Option<Received<'_>> {
+        let message = state.queues[from].get_mut(index)?;
+        let received = match &mut message.payload {
+            Payload::Here(payload) => {
+                std::mem::swap(buffer, payload);
+                Received::Here
+            }
+            Payload::Lent => Received::Lent(self.desks[from].borrow(&message.tag)?),
+        };
+        state.drop_message(from, index);
+        Some(received)
+    }
+
     fn change(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.lock());
-        self.changed.notify_all();
+        let mut state = self.lock();
+        change(&mut state);
+        // To wake up is a call of the system, even if nobody sleeps.
+        if state.waiting > 0 {
+            self.changed.notify_all();
+        }
+        drop(state); // whoever sees the number change finds the lock free
+        self.changes.0.fetch_add(1, Ordering::Release);
     }
 
     /// Waits for a change; false if the deadline has passed instead.
     fn wait<'a>(
-        &self,
+        &'a self,
         state: MutexGuard<'a, State>,
         deadline: Deadline,
     ) -> (MutexGuard<'a, State>, bool) {
+        if deadline.remaining().is_none() {
+            return (state, false);
+        }
+        let (mut state, has_changed) = self.look_for_change(state);
         let Some(left) = deadline.remaining() else {
             return (state, false);
         };
+        if has_changed {
+            return (state, true);
+        }
+        state.waiting += 1;
         let woken = self.changed.wait_timeout(state, left);
-        (woken.unwrap_or_else(PoisonError::into_inner).0, true)
+        let mut state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        state.waiting -= 1;
+        (state, true)
+    }
+
+    /// Looks for a change for a moment; false if there was none since.
+    fn look_for_change<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+    ) -> (MutexGuard<'a, State>, bool) {
+        let changes = || self.changes.0.load(Ordering::Acquire);
+        let before = changes();
+        let mut spin = std::mem::take(&mut state.spin);
+        drop(state);
+        spin.run(|| (changes() != before).then_some(()));
+        let mut state = self.lock();
+        state.spin = spin;
+        // Not what the last look found: what came since counts, too.
+        let has_changed = changes() != before;
+        (state, has_changed)
     }
 }
 
 impl State {
-    /// Takes the message of `tag`, dropping stale ones on the way; `None` if it is not there yet.
-    fn take(
+    /// Where the message of `tag` is, dropping stale ones on the way; `None` if it is not there yet.
+    fn find(
         &mut self,
         from: usize,
         tag: &Tag,
         stale: &mut u64,
-    ) -> Result<Option<Message>, TransportError> {
+    ) -> Result<Option<usize>, TransportError> {
         let mut index = 0;
         while let Some(message) = self.queues[from].get(index) {
             match tag.matches(&message.tag) {
-                Match::Exact => return Ok(self.queues[from].remove(index)),
+                Match::Exact => return Ok(Some(index)),
                 Match::Later => index += 1,
                 Match::Stale => {
                     *stale += u64::from(!message.tag.is_notice());
-                    if let Some(dropped) = self.queues[from].remove(index) {
-                        self.keep(dropped.payload);
-                    }
+                    self.drop_message(from, index);
                 }
                 Match::Clash => {
                     let (expected, got) = (tag.operation, message.tag.operation);
@@ -194,6 +306,15 @@ impl State {
             return Err(TransportError::Gone { from, reason });
         }
         Ok(())
+    }
+
+    fn drop_message(&mut self, from: usize, index: usize) {
+        if let Some(Payload::Here(buffer)) = self.queues[from]
+            .remove(index)
+            .map(|message| message.payload)
+        {
+            self.keep(buffer);
+        }
     }
 
     fn keep(&mut self, buffer: Vec<u8>) {
@@ -220,7 +341,7 @@ mod tests {
 
     #[test]
     fn spare_buffer_is_the_smallest_that_fits_else_the_largest() {
-        let mailbox = Mailbox::new(1);
+        let mailbox = Mailbox::new(1, Spin::default());
         for bytes in [10, 1000, 100] {
             mailbox.lock().keep(Vec::with_capacity(bytes));
         }

@@ -19,9 +19,14 @@ pub(crate) fn all_reduce<T: Element>(
     values: &mut [T],
     finish: impl Fn(&mut [T::Sum]),
 ) -> Result<(), CollectiveError> {
-    let shares = Shares::even(values.len(), call.world());
+    let (elements, world) = (values.len(), call.world());
+    let fits = |shares: &Shares| (shares.elements(), shares.ranks()) == (elements, world);
+    let shares = call.buffers.shares.take().filter(fits);
+    let shares = shares.unwrap_or_else(|| Shares::even(elements, world));
     let next = reduce_scatter(call, &shares, values, finish)?;
-    spread(call, &shares, values, next)
+    spread(call, &shares, values, next)?;
+    call.buffers.shares = Some(shares);
+    Ok(())
 }
 
 /// The sum over all ranks of each share, on the rank whose it is, with `finish` applied to it before it

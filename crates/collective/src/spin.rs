@@ -1,44 +1,80 @@
 //! Looking for a message for a moment before sleeping until it comes.
 
-/// How often to look: a few tens of microseconds, about what it takes to fall asleep and to be woken
-/// on another core.
+use std::{hint, thread};
+
+/// How often to look without a pause: ten microseconds or so.
 const LOOKS: u32 = 400;
+
+/// How often to look after that, while others that want to run may: some tens of microseconds. In all a
+/// little longer than it takes to fall asleep and to be woken on another core, so that one rank that
+/// slept does not make the next one sleep.
+const PATIENT_LOOKS: u32 = 100;
 
 /// The most waits in a row that are not begun with a look.
 const MOST_SKIPPED: u32 = 64;
+
+/// What is looked at over and over, away from what else is written nearby: two cache lines, since
+/// processors fetch them in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Apart<T>(pub(crate) T);
 
 /// Whether looking pays. It does where the ranks run at the same time and are about equally fast; it
 /// doesn't where there are more ranks than cores, or where one rank waits long for another. So after
 /// each vain look, twice as many waits begin without one.
 #[derive(Debug, Default)]
 pub(crate) struct Spin {
+    is_off: bool,
     skipped: u32,
     to_skip: u32,
 }
 
 impl Spin {
+    /// One that never looks twice.
+    pub(crate) fn never() -> Self {
+        Self {
+            is_off: true,
+            ..Self::default()
+        }
+    }
+
     /// Calls `look` over and over, until it finds something or it is time to sleep.
     pub(crate) fn run<T>(&mut self, mut look: impl FnMut() -> Option<T>) -> Option<T> {
         let found = look();
         if found.is_some() {
             return found; // there before: says nothing about looking for longer
         }
+        if self.is_off {
+            return None;
+        }
         if self.skipped < self.to_skip {
             self.skipped += 1;
             return None;
         }
         self.skipped = 0;
-        for _ in 0..LOOKS {
-            std::hint::spin_loop();
-            let found = look();
-            if found.is_some() {
-                self.to_skip = 0;
-                return found;
-            }
-        }
-        self.to_skip = (2 * self.to_skip + 1).min(MOST_SKIPPED);
-        None
+        let found = run(look);
+        self.to_skip = match found {
+            Some(_) => 0,
+            None => (2 * self.to_skip + 1).min(MOST_SKIPPED),
+        };
+        found
     }
+}
+
+/// Calls `look` over and over, until it finds something or has looked for long enough.
+pub(crate) fn run<T>(mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    for count in 0..LOOKS + PATIENT_LOOKS {
+        let found = look();
+        if found.is_some() {
+            return found;
+        }
+        if count < LOOKS {
+            hint::spin_loop();
+        } else {
+            thread::yield_now();
+        }
+    }
+    None
 }
 
 #[cfg(test)]

@@ -58,21 +58,57 @@ impl Stream {
         let count = self.pieces.count();
         let total = self.stretches * count;
         // Never so far ahead that a piece is sent before it is complete.
-        let ahead = AHEAD.min(count);
-        let mut sent = 0;
+        let ahead = self.ahead(call);
+        for index in 0..total.min(ahead - 1) {
+            self.send(call, values, index, &out(0))?;
+        }
         for taken in 0..total {
-            while sent < total.min(taken + ahead) {
-                let stretch = out(sent / count);
-                self.send(call, values, sent, &stretch)?;
-                sent += 1;
-            }
             if taken == count {
                 call.relay();
             }
-            let stretch = into(taken / count);
-            self.take(call, values, taken, &stretch, &merge)?;
+            let next = taken + ahead - 1;
+            let next = (next < total).then(|| (next, out(next / count)));
+            let taken = (taken, into(taken / count));
+            self.exchange(call, values, next, Some(taken), &merge)?;
         }
         Ok(())
+    }
+
+    /// Pieces of a stretch that are under way, at most. One is enough where both ranks read from each
+    /// other at the same time.
+    pub(crate) fn ahead(&self, call: &Call<'_>) -> usize {
+        match call.lends() {
+            true => 1,
+            false => AHEAD.min(self.pieces.count()),
+        }
+    }
+
+    /// Sends one piece of a stretch and takes one of another, as far as they are given: where the
+    /// transport lends, the first is read while the second is merged.
+    pub(crate) fn exchange<T: Pod>(
+        &self,
+        call: &mut Call<'_>,
+        values: &mut [T],
+        next: Option<(usize, Range<usize>)>,
+        taken: Option<(usize, Range<usize>)>,
+        merge: impl Fn(&mut [T], &[T]),
+    ) -> Result<(), CollectiveError> {
+        if let (Some((next, out)), Some((taken, into))) = (&next, &taken)
+            && let (Some(out), Some(into)) = (self.piece(*next, out), self.piece(*taken, into))
+            && let Ok([out, into]) = values.get_disjoint_mut([out, into])
+        {
+            let (next, taken) = (self.part(*next), self.part(*taken));
+            return call.lend(self.to, next, bytemuck::cast_slice(out), |call| {
+                call.take_values(self.from, taken, into.len(), |got| merge(into, got))
+            });
+        }
+        if let Some((next, out)) = next {
+            self.send(call, values, next, &out)?;
+        }
+        match taken {
+            None => Ok(()),
+            Some((taken, into)) => self.take(call, values, taken, &into, merge),
+        }
     }
 
     /// Sends one stretch and takes nothing.

@@ -1,5 +1,7 @@
 //! The seam between collectives and what carries their messages.
 
+use std::sync::Arc;
+
 use crate::{Deadline, Tag, TransportError};
 
 /// Tagged messages between the ranks of one group. One value is one rank's end.
@@ -49,6 +51,29 @@ pub trait Transport: Send {
         deadline: Deadline,
     ) -> Result<(), TransportError>;
 
+    /// As [`Transport::receive`], for a message that may be lent (see [`Lender`]): calls `read` with it
+    /// where it lies, and leaves `buffer` as it is; true if it did. A transport that lends nothing
+    /// leaves this as it is.
+    ///
+    /// # Errors
+    /// As [`Transport::receive`].
+    fn receive_or_read(
+        &mut self,
+        from: usize,
+        tag: Tag,
+        buffer: &mut Vec<u8>,
+        deadline: Deadline,
+        _read: &mut dyn FnMut(&[u8]),
+    ) -> Result<bool, TransportError> {
+        self.receive(from, tag, buffer, deadline).map(|()| false)
+    }
+
+    /// Where the ranks share memory, what lends messages to others instead of copying them; with it
+    /// [`Transport::receive_or_read`] is worth being called.
+    fn lender(&self) -> Option<Arc<dyn Lender>> {
+        None
+    }
+
     /// The latest call, as its epoch and number, of which a message from rank `from` is there to be
     /// received. A transport that cannot tell says that there is none: it helps to name those who
     /// are missing, and decides nothing else.
@@ -70,12 +95,33 @@ pub trait Transport: Send {
     /// # Errors
     /// `other` is this rank itself, or no rank of the group.
     fn check_link(&self, other: usize) -> Result<(), TransportError> {
-        let (rank, world) = (self.rank(), self.world());
-        if other == rank || other >= world {
-            return Err(TransportError::NoLink { rank, other, world });
-        }
-        Ok(())
+        check_link(self.rank(), self.world(), other)
     }
+}
+
+pub(crate) fn check_link(rank: usize, world: usize, other: usize) -> Result<(), TransportError> {
+    if other == rank || other >= world {
+        return Err(TransportError::NoLink { rank, other, world });
+    }
+    Ok(())
+}
+
+/// Sends messages of one rank as [`Transport::send`] does, without a copy where it can.
+pub trait Lender: Send + Sync {
+    /// Sends `payload` to rank `to`, and calls `meanwhile`, once. Until that returns, and a moment
+    /// longer, rank `to` may read `payload` where it lies; what it has not begun to read by then is
+    /// copied. So this waits for no rank that does not ask for the message, and for one that does as
+    /// long as it takes to read it.
+    ///
+    /// # Errors
+    /// `to` is no other rank of the group; `meanwhile` was not called.
+    fn lend(
+        &self,
+        to: usize,
+        tag: Tag,
+        payload: &[u8],
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<(), TransportError>;
 }
 
 impl<T: Transport + ?Sized> Transport for Box<T> {
@@ -105,6 +151,21 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
         deadline: Deadline,
     ) -> Result<(), TransportError> {
         (**self).receive(from, tag, buffer, deadline)
+    }
+
+    fn receive_or_read(
+        &mut self,
+        from: usize,
+        tag: Tag,
+        buffer: &mut Vec<u8>,
+        deadline: Deadline,
+        read: &mut dyn FnMut(&[u8]),
+    ) -> Result<bool, TransportError> {
+        (**self).receive_or_read(from, tag, buffer, deadline, read)
+    }
+
+    fn lender(&self) -> Option<Arc<dyn Lender>> {
+        (**self).lender()
     }
 
     fn arrived(&self, from: usize) -> Option<(u64, u64)> {

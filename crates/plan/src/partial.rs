@@ -153,6 +153,12 @@ impl Partial {
         &mut self.values
     }
 
+    /// Layout, presence, and all values to be changed in place: one stretch of them may be in use while
+    /// [`add_stretch`] adds to another.
+    pub fn parts_mut(&mut self) -> (&Layout, &Bits, &mut [f32]) {
+        (&self.layout, &self.present, &mut self.values)
+    }
+
     /// Which segments are present.
     pub fn present(&self) -> &Bits {
         &self.present

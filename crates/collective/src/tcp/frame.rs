@@ -1,6 +1,6 @@
 //! Frames: what every byte after the handshake is part of. Writing and reading stand side by side.
 
-use std::io::{self, Read};
+use std::io;
 
 use crate::{Operation, Tag};
 
@@ -10,7 +10,7 @@ const MAGIC: [u8; 4] = *b"BVTF";
 pub(super) const BYTES: usize = 52;
 
 /// Bytes read before they are added to the checksum: few enough to be in the cache still.
-const CHUNK: u64 = 1 << 20;
+const CHUNK: usize = 256 << 10;
 
 /// What a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,67 +193,172 @@ impl Header {
 
 /// Reads frame `sequence` as it comes, its payload into what `buffer` gives for that many bytes.
 /// `None` if the stream ended before it.
+#[cfg(any(test, fuzzing))]
 pub(super) fn read(
-    input: &mut impl Read,
+    input: &mut impl io::Read,
     sequence: u64,
     limit: u64,
     buffer: impl FnOnce(usize) -> Vec<u8>,
 ) -> Result<Option<(Subject, Vec<u8>)>, FrameError> {
-    let mut bytes = [0; BYTES];
-    match read_full(input, &mut bytes)? {
-        0 => return Ok(None),
-        BYTES => {}
-        got => {
-            let of = BYTES as u64;
-            return Err(FrameError::Cut { sequence, got, of });
-        }
+    match Assembler::new(sequence, limit).read(input, buffer)? {
+        Read::Frame(subject, payload) => Ok(Some((subject, payload))),
+        Read::End => Ok(None),
+        Read::NotYet => Err(io::Error::from(io::ErrorKind::WouldBlock).into()),
     }
-    let header = Header::decode(&bytes, sequence, limit)?;
-    let payload = read_payload(input, &header, buffer)?;
-    Ok(Some((header.subject, payload)))
 }
 
-fn read_payload(
-    input: &mut impl Read,
-    header: &Header,
-    buffer: impl FnOnce(usize) -> Vec<u8>,
-) -> Result<Vec<u8>, FrameError> {
-    let (sequence, length) = (header.sequence, header.length);
-    let no_memory = || FrameError::Memory { sequence, length };
-    let bytes = usize::try_from(length).map_err(|_| no_memory())?;
-    let mut payload = buffer(bytes);
-    payload.try_reserve_exact(bytes).map_err(|_| no_memory())?;
-    let mut checksum = crc32fast::Hasher::new();
-    while payload.len() < bytes {
-        let start = payload.len();
-        let chunk = CHUNK.min((bytes - start) as u64);
-        // Appends without filling the memory with zeros first.
-        input.by_ref().take(chunk).read_to_end(&mut payload)?;
-        if ((payload.len() - start) as u64) < chunk {
-            return Err(FrameError::Cut {
-                sequence,
-                got: BYTES + payload.len(),
-                of: BYTES as u64 + length,
-            });
-        }
-        checksum.update(&payload[start..]);
-    }
-    header.check(checksum.finalize())?;
-    Ok(payload)
+/// What there is to read.
+pub(super) enum Read {
+    /// A whole frame.
+    Frame(Subject, Vec<u8>),
+    /// The stream has no more bytes yet: what came of a frame is kept.
+    NotYet,
+    /// The stream ended between two frames.
+    End,
 }
 
-/// Fills `bytes` as far as the stream goes, and returns how far that is.
-fn read_full(input: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
-    let mut got = 0;
-    while got < bytes.len() {
-        match input.read(&mut bytes[got..]) {
-            Ok(0) => break,
-            Ok(more) => got += more,
-            Err(fault) if fault.kind() == io::ErrorKind::Interrupted => {}
-            Err(fault) => return Err(fault),
+/// Puts frames together from a stream that may give a few bytes at a time.
+pub(super) struct Assembler {
+    /// Number of the frame that comes.
+    sequence: u64,
+    limit: u64,
+    header: [u8; BYTES],
+    /// Bytes that have come, of the header or of the payload.
+    got: usize,
+    payload: Option<Payload>,
+}
+
+/// A payload that is being read, and how far its checksum is.
+struct Payload {
+    header: Header,
+    bytes: usize,
+    buffer: Vec<u8>,
+    checksum: crc32fast::Hasher,
+}
+
+impl Assembler {
+    pub(super) fn new(sequence: u64, limit: u64) -> Self {
+        Self {
+            sequence,
+            limit,
+            header: [0; BYTES],
+            got: 0,
+            payload: None,
         }
     }
-    Ok(got)
+
+    /// Reads until a frame is complete or the stream gives nothing more; payloads are read into what
+    /// `buffer` gives for so many bytes, whatever that holds.
+    pub(super) fn read(
+        &mut self,
+        input: &mut impl io::Read,
+        buffer: impl FnOnce(usize) -> Vec<u8>,
+    ) -> Result<Read, FrameError> {
+        let mut buffer = Some(buffer);
+        loop {
+            let room = match &mut self.payload {
+                None => &mut self.header[self.got..],
+                Some(payload) => payload.room(self.got),
+            };
+            if !room.is_empty() {
+                match input.read(room) {
+                    Ok(0) => return self.end(),
+                    Ok(more) => self.take(more),
+                    Err(fault) if fault.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(fault) if fault.kind() == io::ErrorKind::WouldBlock => {
+                        return Ok(Read::NotYet);
+                    }
+                    Err(fault) => return Err(fault.into()),
+                }
+            }
+            if let Some(frame) = self.complete(&mut buffer)? {
+                return Ok(frame);
+            }
+        }
+    }
+
+    fn take(&mut self, more: usize) {
+        if let Some(payload) = &mut self.payload {
+            let came = &payload.buffer[self.got..self.got + more];
+            payload.checksum.update(came); // while it is in the cache
+        }
+        self.got += more;
+    }
+
+    /// Goes on to the payload once the header is there, and to the next frame once that is.
+    fn complete(
+        &mut self,
+        buffer: &mut Option<impl FnOnce(usize) -> Vec<u8>>,
+    ) -> Result<Option<Read>, FrameError> {
+        match self.payload.take() {
+            None if self.got == BYTES => {
+                let header = Header::decode(&self.header, self.sequence, self.limit)?;
+                self.payload = Some(Payload::new(header, buffer)?);
+                self.got = 0;
+                Ok(None)
+            }
+            Some(payload) if self.got == payload.bytes => {
+                self.sequence += 1;
+                self.got = 0;
+                payload.finish().map(Some)
+            }
+            unfinished => {
+                self.payload = unfinished;
+                Ok(None)
+            }
+        }
+    }
+
+    /// What it means that the stream ended here.
+    fn end(&self) -> Result<Read, FrameError> {
+        let header = self.payload.as_ref().map(|payload| &payload.header);
+        let (got, of) = match header {
+            None if self.got == 0 => return Ok(Read::End),
+            None => (self.got, BYTES as u64),
+            Some(header) => (BYTES + self.got, BYTES as u64 + header.length),
+        };
+        Err(FrameError::Cut {
+            sequence: self.sequence,
+            got,
+            of,
+        })
+    }
+}
+
+impl Payload {
+    fn new(
+        header: Header,
+        buffer: &mut Option<impl FnOnce(usize) -> Vec<u8>>,
+    ) -> Result<Self, FrameError> {
+        let (sequence, length) = (header.sequence, header.length);
+        let no_memory = || FrameError::Memory { sequence, length };
+        let bytes = usize::try_from(length).map_err(|_| no_memory())?;
+        // One frame at a time, so one payload.
+        let mut buffer = buffer.take().map_or_else(Vec::new, |buffer| buffer(bytes));
+        let more = bytes.saturating_sub(buffer.len());
+        buffer.try_reserve_exact(more).map_err(|_| no_memory())?;
+        Ok(Self {
+            header,
+            bytes,
+            buffer,
+            checksum: crc32fast::Hasher::new(),
+        })
+    }
+
+    /// Where the next bytes go. A buffer that held as many before is not filled with zeros again.
+    fn room(&mut self, got: usize) -> &mut [u8] {
+        let end = self.bytes.min(got + CHUNK);
+        if self.buffer.len() < end {
+            self.buffer.resize(end, 0);
+        }
+        &mut self.buffer[got..end]
+    }
+
+    fn finish(mut self) -> Result<Read, FrameError> {
+        self.header.check(self.checksum.finalize())?;
+        self.buffer.truncate(self.bytes);
+        Ok(Read::Frame(self.header.subject, self.buffer))
+    }
 }
 
 fn u32_at(bytes: &[u8; BYTES], offset: usize) -> u32 {

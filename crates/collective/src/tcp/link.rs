@@ -6,8 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
 
-use super::frame::{BYTES, Header, Subject};
+use super::frame::{Assembler, BYTES, Header, Subject};
 use super::timed::is_wait;
+use super::turn::Turn;
 use crate::Deadline;
 
 /// The longest wait of a writer before it looks whether the group was closed meanwhile.
@@ -19,6 +20,9 @@ const SHORT: usize = 64;
 pub(super) struct Link {
     pub(super) stream: TcpStream,
     writer: Mutex<Writer>,
+    /// Held by whoever reads; none once the stream has ended.
+    incoming: Mutex<Option<Assembler>>,
+    pub(super) turn: Turn,
 }
 
 #[derive(Debug, Default)]
@@ -48,7 +52,8 @@ pub(super) enum WriteError {
 }
 
 impl Link {
-    pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
+    /// For messages of at most `limit` bytes.
+    pub(super) fn new(stream: TcpStream, limit: u64) -> io::Result<Self> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
         // The reader waits for as long as the connection lasts; those who wait for it don't.
@@ -56,7 +61,23 @@ impl Link {
         Ok(Self {
             stream,
             writer: Mutex::default(),
+            incoming: Mutex::new(Some(Assembler::new(0, limit))),
+            turn: Turn::default(),
         })
+    }
+
+    /// What came of a frame, once nobody else reads.
+    pub(super) fn incoming(&self) -> MutexGuard<'_, Option<Assembler>> {
+        self.incoming.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What came of a frame, if nobody reads.
+    pub(super) fn try_incoming(&self) -> Option<MutexGuard<'_, Option<Assembler>>> {
+        match self.incoming.try_lock() {
+            Ok(incoming) => Some(incoming),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Writes a frame. Gives up at the deadline, or when the other side takes nothing and
@@ -214,7 +235,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let own = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut other, _) = listener.accept().unwrap();
-        let link = Link::new(own).unwrap();
+        let link = Link::new(own, 100).unwrap();
         let payload = b"in 3".to_vec();
         for (written, sequence) in [(20, 0), (BYTES + 1, 2)] {
             let header = Header::new(Subject::Leave, sequence, &payload).encode();

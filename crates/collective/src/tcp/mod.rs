@@ -28,6 +28,7 @@ mod store;
 mod timed;
 mod token;
 mod transport;
+mod turn;
 
 pub use environment::Environment;
 pub use error::JoinError;

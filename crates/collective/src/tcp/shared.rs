@@ -1,12 +1,17 @@
 //! What a rank and its readers have in common.
 
+use std::io;
+use std::net::TcpStream;
 use std::time::Duration;
 
-use super::frame::{self, FrameError, Subject};
+use rustix::net::RecvFlags;
+
+use super::frame::{Assembler, FrameError, Read, Subject};
 use super::handshake::shortened;
 use super::link::Link;
 use crate::Deadline;
 use crate::mailbox::Mailbox;
+use crate::spin::Spin;
 
 /// Time for last words to one rank, and to all.
 const WORDS: Duration = Duration::from_millis(100);
@@ -61,14 +66,64 @@ impl Shared {
         }
     }
 
-    /// Puts what rank `from` sends into the mailbox until it sends no more. It never waits for
-    /// anybody to take it out, so that ranks that send to each other at once both get on.
+    /// Puts what rank `from` sends into the mailbox until it sends no more, unless the rank itself
+    /// does. It never waits for anybody to take it out, so that ranks that send to each other at once
+    /// both get on.
     pub(super) fn read(&self, from: usize) {
         let Some(link) = &self.links[from] else {
             return;
         };
-        let reason = match self.read_frames(from, link) {
-            Ok(reason) => reason.to_owned(),
+        loop {
+            link.turn.wait();
+            let mut incoming = link.incoming();
+            if link.turn.is_taken() {
+                continue; // just now
+            }
+            if let Incoming::End = self.read_some(from, link, &mut incoming, &mut &link.stream) {
+                return;
+            }
+        }
+    }
+
+    /// Looks for a while whether rank `from` sends something; true if there is something new. In the
+    /// place of the reader, so that nobody has to be woken; if the reader reads right now, it will
+    /// stand back the next time.
+    pub(super) fn look(&self, from: usize, spin: &mut Spin) -> bool {
+        let Some(link) = &self.links[from] else {
+            return false;
+        };
+        link.turn.take();
+        let Some(mut incoming) = link.try_incoming() else {
+            return false;
+        };
+        let input = &mut Now(&link.stream);
+        let found = spin.run(|| match self.read_some(from, link, &mut incoming, input) {
+            Incoming::NotYet => None,
+            found => Some(found),
+        });
+        drop(incoming);
+        match found {
+            Some(Incoming::Frame) => link.turn.take(),
+            _ => link.turn.give_back(),
+        }
+        found.is_some()
+    }
+
+    /// Reads what there is of a frame, and acts on it once it is complete.
+    fn read_some(
+        &self,
+        from: usize,
+        link: &Link,
+        assembler: &mut Option<Assembler>,
+        input: &mut impl io::Read,
+    ) -> Incoming {
+        let Some(frames) = assembler else {
+            return Incoming::End;
+        };
+        let read = frames.read(input, |bytes| self.mailbox.spare(bytes));
+        let end = match read.and_then(|read| self.act(from, read)) {
+            Ok(Ok(incoming)) => return incoming,
+            Ok(Err(end)) => end.to_owned(),
             Err(fault @ (FrameError::Io(_) | FrameError::Cut { .. })) => fault.to_string(),
             Err(fault) => {
                 self.close(&format!("rank {from} sent a broken frame: {fault}"));
@@ -76,28 +131,45 @@ impl Shared {
                 "it sent a broken frame".to_owned()
             }
         };
-        self.mailbox.leave(from, &reason);
+        *assembler = None;
+        self.mailbox.leave(from, &end);
+        Incoming::End
     }
 
-    /// Why the stream ended, if it did so between two frames.
-    fn read_frames(&self, from: usize, link: &Link) -> Result<&'static str, FrameError> {
-        for sequence in 0.. {
-            let buffer = |bytes| self.mailbox.buffer(bytes);
-            let frame = frame::read(&mut &link.stream, sequence, self.limit, buffer)?;
-            match frame {
-                None => break,
-                Some((Subject::Data(tag), payload)) => self.mailbox.push(from, tag, payload),
-                Some((Subject::Close, reason)) => {
-                    let reason = String::from_utf8_lossy(&reason);
-                    self.mailbox.close(from, &reason);
-                }
-                Some((Subject::Leave, words)) => {
-                    self.heard_leave(&words);
-                    return Ok("it left the group");
-                }
-                Some((Subject::Store(code), _)) => return Err(FrameError::Subject(code)),
+    /// What has come, or why the stream ended between two frames.
+    fn act(&self, from: usize, read: Read) -> Result<Result<Incoming, &'static str>, FrameError> {
+        match read {
+            Read::NotYet => return Ok(Ok(Incoming::NotYet)),
+            Read::End => return Ok(Err("its connection ended without a word")),
+            Read::Frame(Subject::Data(tag), payload) => self.mailbox.push(from, tag, payload),
+            Read::Frame(Subject::Close, reason) => {
+                let reason = String::from_utf8_lossy(&reason);
+                self.mailbox.close(from, &reason);
             }
+            Read::Frame(Subject::Leave, words) => {
+                self.heard_leave(&words);
+                return Ok(Err("it left the group"));
+            }
+            Read::Frame(Subject::Store(code), _) => return Err(FrameError::Subject(code)),
         }
-        Ok("its connection ended without a word")
+        Ok(Ok(Incoming::Frame))
+    }
+}
+
+/// What came from another rank.
+#[derive(Clone, Copy)]
+enum Incoming {
+    Frame,
+    NotYet,
+    End,
+}
+
+/// A stream of which what is there is read, without waiting for more.
+struct Now<'a>(&'a TcpStream);
+
+impl io::Read for Now<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let (read, _) = rustix::net::recv(self.0, bytes, RecvFlags::DONTWAIT)?;
+        Ok(read)
     }
 }
