@@ -247,6 +247,16 @@ fn every_rank_is_told_which_one_was_started_otherwise() {
     assert_eq!(errors, [text; 2]);
 }
 
+#[test]
+fn every_rank_is_told_what_else_differs() {
+    let errors = refused(2, |rank| {
+        let rate = [0.1, 0.2][rank];
+        (settings(&[1, 1]).agree_on("learning rate", rate), mlp())
+    });
+    let text = "rank 1 differs from rank 0 in its learning rate: expected 0.1, got 0.2";
+    assert_eq!(errors, [text; 2]);
+}
+
 #[derive(Module, Debug)]
 struct Weight<B: burn::tensor::backend::Backend> {
     matrix: Param<Tensor<B, 2>>,

@@ -39,6 +39,8 @@ pub(crate) enum RunError {
         "--devices: expected 1 device, or one for each of the {expected} processes of this host, got {got}"
     )]
     Processes { expected: usize, got: usize },
+    #[error("{command}: expected a process by itself, got one of {world} (WORLD_SIZE is set)")]
+    Alone { command: &'static str, world: usize },
     #[error(transparent)]
     Join(#[from] JoinError),
     #[error("--devices: expected devices of one backend, got {0} and {1}")]
@@ -75,6 +77,8 @@ pub(crate) enum RunError {
     Broken,
     #[error("writing the result: {0}")]
     Output(#[from] io::Error),
+    #[error("rank {rank}: expected its peak of tensor bytes in 8 bytes, got {got}")]
+    Peak { rank: usize, got: usize },
     #[error(transparent)]
     Bench(#[from] BenchError),
     #[cfg(unix)]
@@ -88,6 +92,8 @@ impl RunError {
         match self {
             Self::Devices(_)
             | Self::Processes { .. }
+            | Self::Alone { .. }
+            | Self::Join(JoinError::Variable { .. } | JoinError::TokenShort { .. })
             | Self::Mixed(..)
             | Self::Auto
             | Self::Train(TrainError::Plan(PlanError::TooManyRanks { .. })) => 2,

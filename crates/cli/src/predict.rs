@@ -12,11 +12,13 @@ use crate::error::RunError;
 use crate::output;
 use crate::placement::Placed;
 use crate::predict_report::PredictReport;
+use crate::process::Process;
 use crate::task::{Cnn, Mlp};
 use crate::weights;
 
 /// Predicts and prints the result.
 pub(crate) fn run(args: &PredictArgs) -> Result<(), RunError> {
+    Process::check_alone("predict")?;
     let report = args.placing.kind()?.run(Predict(args))?;
     Ok(output::print(&report, args.json)?)
 }

@@ -1,5 +1,8 @@
 //! This process among those of its job.
 
+use std::ops::Range;
+use std::time::Duration;
+
 use burn::module::AutodiffModule;
 use burn_virtual::distributed::tcp::{self, Environment};
 use burn_virtual::nodes::{Session, VirtualNodes};
@@ -23,6 +26,17 @@ impl Process {
     /// As the environment tells.
     pub(crate) fn read() -> Result<Self, RunError> {
         Ok(Self(Environment::read()?))
+    }
+
+    /// Refuses a command that one process does by itself: each of several would do it all.
+    pub(crate) fn check_alone(command: &'static str) -> Result<(), RunError> {
+        match Self::read()?.0 {
+            None => Ok(()),
+            Some(place) => Err(RunError::Alone {
+                command,
+                world: place.settings.job.world,
+            }),
+        }
     }
 
     /// Whether it is the one that shows progress and the result.
@@ -53,7 +67,7 @@ impl Process {
             }),
         }?;
         // Ranks are counted host by host, as many on each.
-        let devices = |ranks: std::ops::Range<usize>| PlacingArgs {
+        let devices = |ranks: Range<usize>| PlacingArgs {
             devices: ranks.map(|rank| device[rank % device.len()]).collect(),
         };
         Ok(Devices {
@@ -62,15 +76,21 @@ impl Process {
         })
     }
 
-    /// Starts a job, together with the other processes if there are any.
+    /// Starts a job, together with the other processes if there are any: those that are late are
+    /// awaited for so long.
     pub(crate) fn start<B: Hardware, M: AutodiffModule<B>>(
         &self,
         nodes: VirtualNodes<Vec<B::Device>>,
         model: &mut M,
+        patience: Duration,
     ) -> Result<Session<B>, RunError> {
-        Ok(match &self.0 {
-            Some(place) => nodes.start_in(model, [tcp::join(&place.settings)?])?,
-            None => nodes.start(model)?,
-        })
+        let Some(place) = &self.0 else {
+            return Ok(nodes.start(model)?);
+        };
+        let settings = tcp::Settings {
+            timeout: patience,
+            ..place.settings.clone()
+        };
+        Ok(nodes.start_in(model, [tcp::join(&settings)?])?)
     }
 }

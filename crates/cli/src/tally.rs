@@ -34,11 +34,8 @@ pub(crate) struct Tally {
 impl Tally {
     /// Of a training set of `samples`; silent unless it `speaks`.
     pub(crate) fn new(args: &TrainArgs, samples: usize, speaks: bool) -> Self {
-        let batches_per_epoch = samples.div_ceil(args.batch_size.get());
-        let epochs = args.epochs.map_or(DEFAULT_EPOCHS, NonZeroUsize::get);
-        let last_step = args
-            .steps
-            .map_or(epochs.saturating_mul(batches_per_epoch), NonZeroUsize::get);
+        let batches_per_epoch = batches_per_epoch(args, samples);
+        let last_step = last_step(args, samples);
         Self {
             batches_per_epoch,
             last_step,
@@ -129,6 +126,17 @@ impl Tally {
             }),
         }
     }
+}
+
+fn batches_per_epoch(args: &TrainArgs, samples: usize) -> usize {
+    samples.div_ceil(args.batch_size.get())
+}
+
+/// The step after which training on `samples` ends.
+pub(crate) fn last_step(args: &TrainArgs, samples: usize) -> usize {
+    let epochs = args.epochs.map_or(DEFAULT_EPOCHS, NonZeroUsize::get);
+    let whole = epochs.saturating_mul(batches_per_epoch(args, samples));
+    args.steps.map_or(whole, NonZeroUsize::get)
 }
 
 fn progress(steps: usize) -> ProgressBar {

@@ -4,7 +4,7 @@ use burn::optim::Optimizer;
 use burn_virtual::backend::Meter;
 use burn_virtual::distributed::Reduce;
 use burn_virtual::models::{Digit, Digits};
-use burn_virtual::nodes::{RankMemory, Session, Task, TrainError, Trainer, VirtualNodes};
+use burn_virtual::nodes::{RankMemory, Session, Task, Trainer, VirtualNodes};
 
 use crate::args::{self, Model, TrainArgs};
 use crate::backend::{Hardware, OnBackend};
@@ -13,7 +13,7 @@ use crate::optimizer::{adam, adamw, default_rate, sgd};
 use crate::output::complain;
 use crate::placement::Placed;
 use crate::process::{Devices, Process};
-use crate::tally::Tally;
+use crate::tally::{Tally, last_step};
 use crate::task::{Cnn, Mlp};
 use crate::train_report::TrainReport;
 use crate::weights::Output;
@@ -96,15 +96,21 @@ where
 
     let settings = settings::<B>(args, count).devices(devices);
     let mut model = task.model::<B>(&main);
+    let rate = args.lr.unwrap_or_else(|| default_rate(args.optimizer));
+    let samples = digits.train().len();
     let nodes = settings.clone().require_all_gradients();
-    let nodes = process.start::<B, _>(nodes, &mut model)?;
+    let nodes = nodes
+        .agree_on("model", format!("{:?}", args.model))
+        .agree_on("batch size", args.batch_size)
+        .agree_on("number of steps", last_step(args, samples))
+        .agree_on("optimizer", format!("{:?}", args.optimizer))
+        .agree_on("learning rate", rate);
+    let nodes = process.start::<B, _>(nodes, &mut model, args.waiting.first_timeout)?;
     // Whatever can be refused was: from here on, files are touched.
     let out = args.out.as_deref().filter(|_| process.speaks());
     let out = out.map(Output::in_folder).transpose()?;
-    let rate = args.lr.unwrap_or_else(|| default_rate(args.optimizer));
     let mut trainer = Trainer::new(nodes, model, optimizer(), rate);
-
-    let mut tally = Tally::new(args, digits.train().len(), process.speaks());
+    let mut tally = Tally::new(args, samples, process.speaks());
     let mut epoch = 0;
     while !tally.is_done() {
         tally.start_epoch();
@@ -161,16 +167,20 @@ fn settings<B: Hardware>(args: &TrainArgs, count: usize) -> VirtualNodes {
 }
 
 /// The peak of live tensor bytes of every rank of the job.
-fn peaks<B: Hardware>(nodes: &mut Session<B>, meter: &Meter) -> Result<Vec<usize>, TrainError> {
+fn peaks<B: Hardware>(nodes: &mut Session<B>, meter: &Meter) -> Result<Vec<usize>, RunError> {
     // What the optimizer made between steps is on the books of the thread's own meter.
     let peak = |rank: &RankMemory| rank.peak.max(meter.peak()) as u64;
-    let own = nodes
-        .memory()
-        .iter()
-        .map(|rank| peak(rank).to_le_bytes().to_vec());
-    let own = own.collect();
-    let all = nodes.gather(own)?.into_iter();
-    Ok(all
-        .map(|bytes| bytes.as_slice().try_into().map_or(0, u64::from_le_bytes) as usize)
-        .collect())
+    let ranks = nodes.memory().iter();
+    let own = ranks
+        .map(|rank| peak(rank).to_le_bytes().to_vec())
+        .collect();
+    let all = nodes.gather(own)?.into_iter().enumerate();
+    let peak = |(rank, bytes): (usize, Vec<u8>)| match <[u8; 8]>::try_from(&*bytes) {
+        Ok(peak) => Ok(u64::from_le_bytes(peak) as usize),
+        Err(_) => Err(RunError::Peak {
+            rank,
+            got: bytes.len(),
+        }),
+    };
+    all.map(peak).collect()
 }

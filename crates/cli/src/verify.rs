@@ -7,6 +7,7 @@ use crate::args::{Model, VerifyArgs};
 use crate::backend::{Hardware, Kind, OnBackend};
 use crate::error::RunError;
 use crate::output::{self, complain};
+use crate::process::Process;
 use crate::task::{Cnn, Mlp};
 use crate::verify_report::VerifyOutput;
 
@@ -15,6 +16,7 @@ const RANKS: usize = 3;
 
 /// Verifies and prints the result.
 pub(crate) fn run(args: &VerifyArgs) -> Result<(), RunError> {
+    Process::check_alone("verify")?;
     let report = match args.model {
         Model::DigitsCnn => verify(args, &Cnn)?,
         Model::DigitsMlp => verify(args, &Mlp)?,

@@ -107,9 +107,20 @@ fn environment_that_makes_no_sense_is_refused_by_name() {
     ] {
         let mut command = command("train --model digits-mlp --steps 1");
         let output = command.envs(variables.iter().copied()).output().unwrap();
-        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(output.status.code(), Some(2));
         let shown = text(&output.stderr);
         assert!(shown.contains(expected), "{shown}");
+    }
+}
+
+#[test]
+fn commands_of_one_process_are_refused_to_several() {
+    for job in ["verify", "predict --model digits-mlp --weights none"] {
+        let error = fails_with(2, &format!("launch --nproc-per-node 2 -- {job}"));
+        assert!(
+            error.contains("expected a process by itself, got one of 2"),
+            "{error}"
+        );
     }
 }
 
@@ -173,15 +184,27 @@ fn job_trains_in_spite_of_strangers() {
     assert_trained([first, start_rank(1, port)]);
 }
 
-/// Ranks with other jobs: all fail, and the launch names the ranks and both sides.
+/// Ranks with other jobs: all fail, and the launch names the rank and both sides.
 #[test]
 fn rank_with_another_job_is_refused_by_all() {
     let program = env!("CARGO_BIN_EXE_burn-virtual");
-    let script = format!("exec {program} train --model digits-mlp --steps 2 --seed $RANK");
-    let mut command = command("launch --nproc-per-node 2 --program /bin/sh -- -c");
-    let output = command.arg(script).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let shown = text(&output.stderr);
-    let expected = "rank 1 differs from rank 0 in its seed: expected 0, got 1";
-    assert!(shown.contains(expected), "{shown}");
+    for (flag, expected) in [
+        ("--seed $RANK", "seed: expected 0, got 1"),
+        (
+            "--steps $((3 + RANK))",
+            "number of steps: expected 3, got 4",
+        ),
+        (
+            "--lr 0.$((1 + RANK))",
+            "learning rate: expected 0.1, got 0.2",
+        ),
+    ] {
+        let script = format!("exec {program} train --model digits-mlp {flag}");
+        let mut command = command("launch --nproc-per-node 2 --program /bin/sh -- -c");
+        let output = command.arg(script).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let shown = text(&output.stderr);
+        let expected = format!("rank 1 differs from rank 0 in its {expected}");
+        assert!(shown.contains(&expected), "{shown}");
+    }
 }

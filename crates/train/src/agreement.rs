@@ -8,7 +8,7 @@ use std::fmt::Display;
 use crate::TrainError;
 
 /// What a rank has, by name: texts in a line each, the same names on every rank of one build.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Terms(Vec<(String, String)>);
 
 impl Terms {

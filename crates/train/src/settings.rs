@@ -1,10 +1,12 @@
 //! How a job is shared out: the settings of a session, and its start.
 
+use std::fmt;
 use std::time::Duration;
 
 use burn::module::AutodiffModule;
 use burn_virtual_collective::{Reduce, Transport};
 
+use crate::agreement::Terms;
 use crate::{Predictor, Session, TrainError, VirtualAutodiff};
 
 /// A step visits every virtual node, the empty ones too, and keeps a flag for each.
@@ -27,6 +29,7 @@ pub struct VirtualNodes<D = DefaultDevice> {
     pub(crate) allow_drift: bool,
     pub(crate) require_all_gradients: bool,
     pub(crate) clip_norm: Option<f64>,
+    pub(crate) terms: Terms,
 }
 
 /// One rank on the backend's default device.
@@ -48,6 +51,7 @@ impl VirtualNodes {
             allow_drift: false,
             require_all_gradients: false,
             clip_norm: None,
+            terms: Terms::default(),
         }
     }
 }
@@ -72,6 +76,7 @@ impl<D> VirtualNodes<D> {
             allow_drift: self.allow_drift,
             require_all_gradients: self.require_all_gradients,
             clip_norm: self.clip_norm,
+            terms: self.terms,
         }
     }
 
@@ -111,6 +116,15 @@ impl<D> VirtualNodes<D> {
     /// virtual nodes each runs.
     pub fn reduce(self, reduce: Reduce) -> Self {
         Self { reduce, ..self }
+    }
+
+    /// Adds something that decides the result and is the caller's own (the optimizer, say, or the
+    /// learning rate): ranks of several processes compare it before they begin.
+    pub fn agree_on(self, what: &str, value: impl fmt::Display) -> Self {
+        Self {
+            terms: self.terms.with(what, value),
+            ..self
+        }
     }
 
     /// Accepts ranks that do not compute the same bits, devices and operations that do not repeat

@@ -49,7 +49,8 @@ impl<B: VirtualAutodiff> Session<B> {
     fn terms<M: AutodiffModule<B>>(&self, model: &M) -> Result<Terms, TrainError> {
         let settings = &self.settings;
         let device = settings.devices.first().cloned().unwrap_or_default();
-        let mut terms = Terms::default()
+        let terms = settings.terms.clone();
+        let mut terms = terms
             .with("number of virtual nodes", settings.count)
             .with("placement", self.ranks.placement())
             .with("seed", settings.seed)

@@ -1,6 +1,6 @@
 //! What a launcher tells a process of a job, in the words of torchrun.
 
-use std::env;
+use std::env::{self, VarError};
 use std::net::IpAddr;
 use std::str::FromStr;
 
@@ -8,6 +8,9 @@ use super::{Host, Job, JoinError, Settings, Token, host_port};
 
 /// The port at which ranks meet where nobody says otherwise.
 const PORT: u16 = 29_500;
+
+/// A rank keeps something for each other one: a typing error should not take all memory.
+const MOST_RANKS: usize = 1 << 16;
 
 /// What ranks and counts are.
 const WHOLE: &str = "a whole number";
@@ -23,7 +26,7 @@ const WHOLE: &str = "a whole number";
 /// | `TORCHELASTIC_RUN_ID` | name of the job | one name for all |
 /// | `TORCHELASTIC_RESTART_COUNT` | epoch of the group | 0 |
 /// | `BURN_VIRTUAL_TOKEN` | secret of the job | the one that everybody knows, good for loopback only |
-/// | `BURN_VIRTUAL_BIND` | name or address of this host that other ranks connect to | 127.0.0.1 where `MASTER_ADDR` is this host, else all |
+/// | `BURN_VIRTUAL_BIND` | name or address of this host that other ranks connect to | a loopback address where `MASTER_ADDR` is one, else all |
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {
     /// How to join.
@@ -38,10 +41,18 @@ impl Environment {
     /// Reads the environment; `None` where it tells of no job of several processes.
     ///
     /// # Errors
-    /// [`JoinError::Variable`] for a variable that makes no sense, or is missing beside the others;
+    /// [`JoinError::Variable`] for a variable that makes no sense, is no text, or is missing beside the others;
     /// [`JoinError::TokenShort`].
     pub fn read() -> Result<Option<Self>, JoinError> {
-        Self::from_variables(&|name| env::var(name).ok())
+        Self::from_variables(&|name| match env::var(name) {
+            Ok(text) => Ok(Some(text)),
+            Err(VarError::NotPresent) => Ok(None),
+            Err(VarError::NotUnicode(got)) => Err(JoinError::Variable {
+                name,
+                expected: "a text in UTF-8".to_owned(),
+                got: format!("{got:?}"),
+            }),
+        })
     }
 
     fn from_variables(get: Variables<'_>) -> Result<Option<Self>, JoinError> {
@@ -54,7 +65,8 @@ impl Environment {
             (Some(_), None) => return Err(missing("WORLD_SIZE", "RANK")),
             (None, Some(_)) => return Err(missing("RANK", "WORLD_SIZE")),
         };
-        check("WORLD_SIZE", "at least 1", world, world > 0)?;
+        let fits = (1..=MOST_RANKS).contains(&world);
+        check("WORLD_SIZE", "1 to 65536", world, fits)?;
         check("RANK", "a rank below WORLD_SIZE", rank, rank < world)?;
         let local_rank = number(get, "LOCAL_RANK", WHOLE)?.unwrap_or(rank);
         let local_world = number(get, "LOCAL_WORLD_SIZE", WHOLE)?.unwrap_or(world);
@@ -75,17 +87,17 @@ impl Environment {
     }
 }
 
-/// Where variables come from: those that are not set, and those that are no text, are none.
-type Variables<'a> = &'a dyn Fn(&'static str) -> Option<String>;
+/// Where variables come from; none where one is not set.
+type Variables<'a> = &'a dyn Fn(&'static str) -> Result<Option<String>, JoinError>;
 
 fn settings(get: Variables<'_>, rank: usize, world: usize) -> Result<Settings, JoinError> {
-    let master = get("MASTER_ADDR").unwrap_or_else(|| "127.0.0.1".to_owned());
+    let master = get("MASTER_ADDR")?.unwrap_or_else(|| "127.0.0.1".to_owned());
     let port = number(get, "MASTER_PORT", "a port below 65536")?.unwrap_or(PORT);
-    let hosted = get("TORCHELASTIC_USE_AGENT_STORE").unwrap_or_default();
+    let hosted = get("TORCHELASTIC_USE_AGENT_STORE")?.unwrap_or_default();
     let mut job = Job::new(world);
-    job.id = get("TORCHELASTIC_RUN_ID").unwrap_or(job.id);
+    job.id = get("TORCHELASTIC_RUN_ID")?.unwrap_or(job.id);
     job.epoch = number(get, "TORCHELASTIC_RESTART_COUNT", WHOLE)?.unwrap_or(job.epoch);
-    let token = get("BURN_VIRTUAL_TOKEN").map(Token::new).transpose()?;
+    let token = get("BURN_VIRTUAL_TOKEN")?.map(Token::new).transpose()?;
     Ok(Settings {
         job,
         token: token.unwrap_or_default(),
@@ -94,7 +106,7 @@ fn settings(get: Variables<'_>, rank: usize, world: usize) -> Result<Settings, J
         } else {
             Host::Rank0
         },
-        bind: get("BURN_VIRTUAL_BIND").unwrap_or_else(|| bind(&master).to_owned()),
+        bind: get("BURN_VIRTUAL_BIND")?.unwrap_or_else(|| bind(&master).to_owned()),
         ..Settings::new(host_port(&master, port), rank, world)
     })
 }
@@ -122,7 +134,7 @@ fn number<T: FromStr>(
             got: format!("{text:?}"),
         })
     };
-    get(name).map(parse).transpose()
+    get(name)?.map(parse).transpose()
 }
 
 fn check(name: &'static str, expected: &str, got: usize, fits: bool) -> Result<(), JoinError> {
@@ -149,7 +161,7 @@ mod tests {
     fn read(variables: &[(&str, &str)]) -> Result<Option<Environment>, String> {
         let get = |name| {
             let found = variables.iter().find(|(known, _)| *known == name);
-            found.map(|(_, value)| (*value).to_owned())
+            Ok(found.map(|(_, value)| (*value).to_owned()))
         };
         Environment::from_variables(&get).map_err(|error| error.to_string())
     }
@@ -224,7 +236,7 @@ mod tests {
             ),
             (
                 &[("RANK", "0"), ("WORLD_SIZE", "0")],
-                "environment variable WORLD_SIZE: expected at least 1, got 0",
+                "environment variable WORLD_SIZE: expected 1 to 65536, got 0",
             ),
             (
                 &[("RANK", "2"), ("WORLD_SIZE", "2")],
