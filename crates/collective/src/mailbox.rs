@@ -14,8 +14,8 @@ use crate::{Deadline, Match, Tag, TransportError};
 pub(crate) struct Mailbox {
     state: Mutex<State>,
     changed: Condvar,
-    // Number of changes so far: to be looked at over and over without the lock, which those who
-    // bring a message need.
+    // Number of changes so far, to be looked at over and over without the lock, which those who bring
+    // a message need. It is never ahead of the one in the state, which alone decides.
     changes: Apart<AtomicU64>,
     // By sender.
     desks: Vec<Desk>,
@@ -30,6 +30,8 @@ struct State {
     // Buffers of messages that were received, for messages to come: in the steady state none is
     // allocated.
     spare: Vec<Vec<u8>>,
+    // Number of changes so far.
+    changes: u64,
     // Threads that sleep until something changes.
     waiting: usize,
     spin: Spin,
@@ -64,6 +66,7 @@ impl Mailbox {
             gone: vec![None; world],
             closed: None,
             spare: Vec::new(),
+            changes: 0,
             waiting: 0,
             spin,
         };
@@ -151,12 +154,16 @@ impl Mailbox {
     ) -> Result<Received<'_>, TransportError> {
         let mut state = self.lock();
         loop {
-            if let Some(index) = state.find(from, &tag, stale)?
+            let index = state.find(from, &tag, stale)?;
+            if let Some(index) = index
                 && let Some(received) = self.take(&mut state, from, index, buffer)
             {
                 return Ok(received);
             }
-            state.fault(from)?;
+            // What is being copied will come, whoever closes the group, unless its sender is gone.
+            if index.is_none() || state.gone[from].is_some() {
+                state.fault(from)?;
+            }
             let in_time;
             (state, in_time) = self.wait(state, deadline);
             if !in_time {
@@ -216,14 +223,21 @@ impl Mailbox {
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
+        self.change_state(change);
+        // Whoever sees the number change finds the lock free.
+        self.changes.0.fetch_add(1, Ordering::Release);
+    }
+
+    /// As [`Mailbox::change`], but those who look without the lock do not see it yet.
+    fn change_state(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.lock();
         change(&mut state);
+        // Under the lock: who is about to sleep sees it, or is seen to sleep.
+        state.changes += 1;
         // To wake up is a call of the system, even if nobody sleeps.
         if state.waiting > 0 {
             self.changed.notify_all();
         }
-        drop(state); // whoever sees the number change finds the lock free
-        self.changes.0.fetch_add(1, Ordering::Release);
     }
 
     /// Waits for a change; false if the deadline has passed instead.
@@ -254,15 +268,14 @@ impl Mailbox {
         &'a self,
         mut state: MutexGuard<'a, State>,
     ) -> (MutexGuard<'a, State>, bool) {
-        let changes = || self.changes.0.load(Ordering::Acquire);
-        let before = changes();
+        let before = state.changes;
         let mut spin = std::mem::take(&mut state.spin);
         drop(state);
-        spin.run(|| (changes() != before).then_some(()));
+        spin.run(|| (self.changes.0.load(Ordering::Acquire) > before).then_some(()));
         let mut state = self.lock();
         state.spin = spin;
         // Not what the last look found: what came since counts, too.
-        let has_changed = changes() != before;
+        let has_changed = state.changes != before;
         (state, has_changed)
     }
 }
@@ -337,7 +350,63 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+    use std::time::Duration;
+
     use super::*;
+    use crate::Operation;
+
+    fn tag(part: u32) -> Tag {
+        Tag {
+            epoch: 0,
+            sequence: 0,
+            operation: Operation::Ring,
+            part,
+        }
+    }
+
+    #[test]
+    fn nobody_sleeps_when_a_change_is_made_but_not_yet_seen() {
+        const TRIES: usize = 1000;
+        let changed = (0..TRIES).find(|_| {
+            let mailbox = Mailbox::new(1, Spin::default());
+            let state = mailbox.lock();
+            thread::scope(|scope| {
+                // Gets the lock while the other looks, mostly; has it seen nothing then, it sleeps.
+                let leave = || mailbox.change_state(|state| state.gone[0] = Some("test".into()));
+                scope.spawn(leave);
+                let (state, has_changed) = mailbox.look_for_change(state);
+                assert_eq!(has_changed, state.gone[0].is_some());
+                has_changed
+            })
+        });
+        assert!(changed.is_some(), "never in {TRIES} tries in time");
+    }
+
+    #[test]
+    fn message_on_its_way_is_waited_for_when_the_group_is_closed_or_its_sender_alive() {
+        let mailbox = Mailbox::new(3, Spin::never());
+        let receive = |buffer: &mut Vec<u8>| {
+            let now = Deadline::after(Duration::ZERO);
+            let received = mailbox.receive(0, tag(1), buffer, now, &mut 0);
+            received.map(|_| ())
+        };
+        let mut buffer = vec![];
+        // On offer no more, and its copy is not there yet.
+        mailbox.push_lent(0, tag(1));
+        mailbox.close(2, "enough");
+        let fault = receive(&mut buffer).unwrap_err();
+        let waits = matches!(fault, TransportError::Timeout { from: 0, .. });
+        assert!(waits, "{fault}");
+        mailbox.replace_lent(0, tag(1), vec![7]);
+        receive(&mut buffer).unwrap();
+        assert_eq!(buffer, [7]);
+        // A sender that is gone makes no copy.
+        mailbox.push_lent(0, tag(1));
+        mailbox.leave(0, "left");
+        let fault = receive(&mut buffer).unwrap_err();
+        assert!(matches!(fault, TransportError::Closed { by: 2, .. }));
+    }
 
     #[test]
     fn spare_buffer_is_the_smallest_that_fits_else_the_largest() {
