@@ -74,7 +74,7 @@ pub(crate) fn launch(settings: &Settings) -> Result<(), LaunchError> {
     let outcome = Supervisor::new(&mut members, &mut guard, settings.kill_after).run(&events);
     // From here on a signal ends this process: what is left may wait for those who read its output.
     drop(events);
-    shared.over.store(true, Ordering::Relaxed);
+    shared.over.store(true, Ordering::Release);
     // Who sent one doesn't want to wait for a reader that reads no more.
     let until = outcome.signal.map(|_| Instant::now() + settings.kill_after);
     let finish = |member: &mut Member| member.finish_output(until);

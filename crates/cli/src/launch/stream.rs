@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::io::{Errno, ioctl_fionread};
 
 use super::LaunchError;
 use super::console::Console;
@@ -22,8 +22,7 @@ const LINE_BYTES: usize = 64 << 10;
 /// The result is one line, and comes whole.
 const RESULT_BYTES: usize = 16 << 20;
 
-/// How often a silent process is asked whether the job is over: a process that has left its group may
-/// keep an output open for ever.
+/// How often a silent process is asked whether the job is over.
 const LOOK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 200_000_000,
@@ -53,7 +52,8 @@ pub(super) struct Tail {
 pub(super) struct Stream(JoinHandle<Tail>);
 
 impl Stream {
-    /// Carries what comes out of `pipe` until it ends, or is silent when the job is `over`.
+    /// Carries what comes out of `pipe` until it ends, or the job is `over`: then what is in it is the
+    /// last, for a process that has left its group may keep it open for ever, silent or not.
     pub(super) fn start(
         pipe: impl Read + AsFd + Send + 'static,
         route: Route,
@@ -98,25 +98,29 @@ impl Carrier {
         };
         let mut lines = Lines::new(limit);
         let mut buffer = vec![0; LINE_BYTES];
-        loop {
-            if is_silent(&pipe) {
-                if over.load(Ordering::Relaxed) {
-                    break;
-                }
-                continue;
-            }
-            match pipe.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(count) => {
-                    self.log(&buffer[..count]);
-                    lines.feed(&buffer[..count], &mut |line| self.take(line));
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => break,
+        while !over.load(Ordering::Acquire) {
+            if !is_silent(&pipe) && !self.pass(&mut pipe, &mut lines, &mut buffer) {
+                break;
             }
         }
+        let left = ioctl_fionread(&pipe).unwrap_or_default();
+        let mut rest = pipe.take(left);
+        while self.pass(&mut rest, &mut lines, &mut buffer) {}
         lines.finish(&mut |line| self.take(line));
         self.tail
+    }
+
+    /// Carries what there is; says whether there may be more.
+    fn pass(&mut self, pipe: &mut impl Read, lines: &mut Lines, buffer: &mut [u8]) -> bool {
+        match pipe.read(buffer) {
+            Ok(0) => false,
+            Ok(count) => {
+                self.log(&buffer[..count]);
+                lines.feed(&buffer[..count], &mut |line| self.take(line));
+                true
+            }
+            Err(error) => error.kind() == ErrorKind::Interrupted,
+        }
     }
 
     fn log(&mut self, bytes: &[u8]) {
