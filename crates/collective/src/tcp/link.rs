@@ -36,6 +36,7 @@ struct Writer {
 /// A frame of which only the beginning was written by its deadline.
 #[derive(Debug)]
 struct Cut {
+    subject: Subject,
     header: [u8; BYTES],
     written: usize,
     // The payload, where that is short: then anybody can write the rest of the frame.
@@ -127,26 +128,39 @@ impl Link {
         if let Some(broken) = &writer.broken {
             return Err(WriteError::Broken(broken.clone()));
         }
-        if let Some(Cut {
-            header,
-            payload: Some(payload),
-            ..
-        }) = &writer.cut
-        {
-            let (header, payload) = (*header, payload.clone());
-            self.write_frame(&mut writer, &header, &payload, deadline, &called_off)?;
-        }
+        self.finish_other(&mut writer, subject, payload, deadline, &called_off)?;
         let header = Header::new(subject, writer.sequence, payload).encode();
-        match &writer.cut {
-            Some(cut) if cut.header != header => match subject {
-                // What can wait does not break off what is on the way.
-                Subject::Data(tag) if tag.is_notice() => Err(WriteError::Late {
-                    written: 0,
-                    bytes: BYTES as u64,
-                }),
-                _ => Err(self.give_up(&mut writer, "a message to it was cut short".to_owned())),
-            },
-            _ => self.write_frame(&mut writer, &header, payload, deadline, &called_off),
+        let frame = (subject, &header, payload);
+        self.write_frame(&mut writer, frame, deadline, &called_off)
+    }
+
+    /// Writes what is left of a frame that was cut, unless it is the one of `subject` and `payload`:
+    /// that would be written twice.
+    fn finish_other(
+        &self,
+        writer: &mut Writer,
+        subject: Subject,
+        payload: &[u8],
+        deadline: Deadline,
+        called_off: &impl Fn() -> bool,
+    ) -> Result<(), WriteError> {
+        let Some(cut) = &writer.cut else {
+            return Ok(());
+        };
+        let frame = Header::new(subject, writer.sequence, payload);
+        if cut.header == frame.encode() {
+            return Ok(());
+        }
+        // A notice can wait: it neither breaks off what is on the way, nor finishes what its sender
+        // will send again.
+        if is_notice(subject) && !is_notice(cut.subject) {
+            let (written, bytes) = (0, BYTES as u64 + frame.length);
+            return Err(WriteError::Late { written, bytes });
+        }
+        let (subject, header) = (cut.subject, cut.header);
+        match cut.payload.clone() {
+            Some(rest) => self.write_frame(writer, (subject, &header, &rest), deadline, called_off),
+            None => Err(self.give_up(writer, "a message to it was cut short".to_owned())),
         }
     }
 
@@ -161,8 +175,7 @@ impl Link {
     fn write_frame(
         &self,
         writer: &mut Writer,
-        header: &[u8; BYTES],
-        payload: &[u8],
+        (subject, header, payload): (Subject, &[u8; BYTES], &[u8]),
         deadline: Deadline,
         called_off: &impl Fn() -> bool,
     ) -> Result<(), WriteError> {
@@ -175,6 +188,7 @@ impl Link {
             }
             Err(WriteError::Late { written, bytes }) => {
                 writer.cut = (written > 0).then_some(Cut {
+                    subject,
                     header: *header,
                     written: written as usize,
                     payload: (payload.len() <= SHORT).then(|| payload.to_vec()),
@@ -223,37 +237,95 @@ impl Link {
     }
 }
 
+fn is_notice(subject: Subject) -> bool {
+    matches!(subject, Subject::Data(tag) if tag.is_notice())
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
 
     use super::super::frame;
     use super::*;
+    use crate::tag::NOTICE;
+    use crate::{Operation, Tag};
+
+    fn data(part: u32) -> Subject {
+        Subject::Data(Tag {
+            epoch: 0,
+            sequence: 4,
+            operation: Operation::Ring,
+            part,
+        })
+    }
+
+    fn pair() -> (Link, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let own = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (other, _) = listener.accept().unwrap();
+        let limit = Some(Duration::from_secs(8));
+        other.set_read_timeout(limit).unwrap();
+        (Link::new(own, 100).unwrap(), other)
+    }
+
+    /// Writes the beginning of a frame, as if its deadline had passed then.
+    fn cut(link: &Link, written: usize, subject: Subject, payload: &[u8]) {
+        let mut writer = link.writer.lock().unwrap();
+        let header = Header::new(subject, writer.sequence, payload).encode();
+        let frame = [&header[..], payload].concat();
+        (&link.stream).write_all(&frame[..written]).unwrap();
+        writer.cut = Some(Cut {
+            subject,
+            header,
+            written,
+            payload: Some(payload.to_vec()),
+        });
+    }
+
+    fn write(link: &Link, subject: Subject, payload: &[u8]) -> Result<(), WriteError> {
+        let soon = Deadline::after(Duration::from_secs(8));
+        link.write(subject, payload, soon, || false)
+    }
+
+    fn next(other: &mut TcpStream, sequence: u64) -> (Subject, Vec<u8>) {
+        let frame = frame::read(other, sequence, 100, |_| vec![]);
+        frame.unwrap().unwrap()
+    }
 
     #[test]
     fn short_frame_is_finished_first_when_it_was_cut() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let own = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (mut other, _) = listener.accept().unwrap();
-        let link = Link::new(own, 100).unwrap();
-        let payload = b"in 3".to_vec();
+        let (link, mut other) = pair();
         for (written, sequence) in [(20, 0), (BYTES + 1, 2)] {
-            let header = Header::new(Subject::Leave, sequence, &payload).encode();
-            let frame = [&header[..], &payload].concat();
-            (&link.stream).write_all(&frame[..written]).unwrap();
-            link.writer.lock().unwrap().cut = Some(Cut {
-                header,
-                written,
-                payload: Some(payload.clone()),
-            });
-            let soon = Deadline::after(Duration::from_secs(8));
-            link.write(Subject::Close, b"done", soon, || false).unwrap();
-            let mut next = |sequence| {
-                let frame = frame::read(&mut other, sequence, 100, |_| vec![]);
-                frame.unwrap().unwrap()
-            };
-            assert_eq!(next(sequence), (Subject::Leave, payload.clone()));
-            assert_eq!(next(sequence + 1), (Subject::Close, b"done".to_vec()));
+            cut(&link, written, Subject::Leave, b"in 3");
+            write(&link, Subject::Close, b"done").unwrap();
+            let first = (Subject::Leave, b"in 3".to_vec());
+            assert_eq!(next(&mut other, sequence), first);
+            let second = (Subject::Close, b"done".to_vec());
+            assert_eq!(next(&mut other, sequence + 1), second);
         }
+    }
+
+    #[test]
+    fn short_frame_is_sent_once_when_it_was_cut_and_is_repeated() {
+        let (link, mut other) = pair();
+        for (written, sequence) in [(20, 0), (BYTES + 1, 2)] {
+            cut(&link, written, data(1), b"sums");
+            // A notice finishes it no more than it comes between.
+            let late = write(&link, data(NOTICE), b"on 3").unwrap_err();
+            assert!(matches!(late, WriteError::Late { written: 0, .. }));
+            write(&link, data(1), b"sums").unwrap();
+            write(&link, data(2), b"more").unwrap();
+            assert_eq!(next(&mut other, sequence), (data(1), b"sums".to_vec()));
+            assert_eq!(next(&mut other, sequence + 1), (data(2), b"more".to_vec()));
+        }
+    }
+
+    #[test]
+    fn notice_that_was_cut_is_finished_by_the_next_one() {
+        let (link, mut other) = pair();
+        cut(&link, 20, data(NOTICE), b"on 3");
+        write(&link, data(NOTICE), b"on 4").unwrap();
+        assert_eq!(next(&mut other, 0), (data(NOTICE), b"on 3".to_vec()));
+        assert_eq!(next(&mut other, 1), (data(NOTICE), b"on 4".to_vec()));
     }
 }
