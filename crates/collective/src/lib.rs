@@ -31,6 +31,8 @@
 //! # Ok::<(), burn_virtual_plan::PlanError>(())
 //! ```
 
+#![deny(unsafe_code)]
+
 mod algorithm;
 mod aligned;
 mod call;
@@ -43,6 +45,7 @@ mod exchange;
 mod group;
 mod halving;
 mod header;
+#[allow(unsafe_code, reason = "lends bytes between threads without a lifetime; see there")]
 mod loan;
 mod mailbox;
 pub mod memory;

@@ -16,6 +16,10 @@ use crate::spin::{self, Apart};
 /// happen within [`Desk::lend`], which holds the lender's borrow of the bytes: it returns, or passes a
 /// panic on, once nobody can find the address any more and nobody who has found it still reads.
 /// A borrower that never drops what it has makes the lender wait, and nothing else.
+///
+/// A desk has one lender at a time: with a second one, the first could withdraw the loan of the second,
+/// and either take the end of the other's loan for that of its own. No bytes would be read too late,
+/// but messages lost. [`crate::memory`] sees to it.
 #[derive(Debug, Default)]
 pub(crate) struct Desk {
     state: Mutex<State>,
@@ -159,7 +163,7 @@ impl Drop for Borrowed<'_> {
         let mut state = self.desk.lock();
         state.loan = Loan::None;
         if state.is_awaited {
-            self.desk.returned.notify_one();
+            self.desk.returned.notify_all();
         }
         drop(state);
         self.desk.returns.0.fetch_add(1, Ordering::Release);

@@ -39,7 +39,7 @@ struct Sender {
     rank: usize,
     mailboxes: Arc<[Mailbox]>,
     sent: Mutex<Sent>,
-    // Held while a message is lent: one at a time.
+    // Held while a message is lent: one at a time, as a desk demands.
     lending: Mutex<()>,
 }
 
@@ -100,6 +100,20 @@ impl Lender for Sender {
     }
 }
 
+impl MemoryTransport {
+    fn take(
+        &mut self,
+        from: usize,
+        tag: Tag,
+        buffer: &mut Vec<u8>,
+        deadline: Deadline,
+    ) -> Result<Received<'_>, TransportError> {
+        self.check_link(from)?;
+        let mailbox = &self.sender.mailboxes[self.sender.rank];
+        mailbox.receive(from, tag, buffer, deadline, &mut self.stale)
+    }
+}
+
 impl Transport for MemoryTransport {
     fn rank(&self) -> usize {
         self.sender.rank
@@ -128,10 +142,9 @@ impl Transport for MemoryTransport {
         buffer: &mut Vec<u8>,
         deadline: Deadline,
     ) -> Result<(), TransportError> {
-        let mut copied = Vec::new();
-        let mut copy = |bytes: &[u8]| copied.extend_from_slice(bytes);
-        if self.receive_or_read(from, tag, buffer, deadline, &mut copy)? {
-            *buffer = copied;
+        if let Received::Lent(bytes) = self.take(from, tag, buffer, deadline)? {
+            buffer.clear();
+            buffer.extend_from_slice(&bytes);
         }
         Ok(())
     }
@@ -144,9 +157,7 @@ impl Transport for MemoryTransport {
         deadline: Deadline,
         read: &mut dyn FnMut(&[u8]),
     ) -> Result<bool, TransportError> {
-        self.check_link(from)?;
-        let mailbox = &self.sender.mailboxes[self.sender.rank];
-        match mailbox.receive(from, tag, buffer, deadline, &mut self.stale)? {
+        match self.take(from, tag, buffer, deadline)? {
             Received::Here => Ok(false),
             Received::Lent(bytes) => {
                 read(&bytes);

@@ -52,8 +52,9 @@ pub trait Transport: Send {
     ) -> Result<(), TransportError>;
 
     /// As [`Transport::receive`], for a message that may be lent (see [`Lender`]): calls `read` with it
-    /// where it lies, and leaves `buffer` as it is; true if it did. A transport that lends nothing
-    /// leaves this as it is.
+    /// where it lies, and leaves `buffer` as it is; true if it did. The sender waits until `read`
+    /// returns, whatever its deadline: `read` must not wait for anything, least of all for the sender.
+    /// A transport that lends nothing leaves this as it is.
     ///
     /// # Errors
     /// As [`Transport::receive`].
