@@ -241,8 +241,11 @@ impl FromStr for VirtualNodes {
     }
 }
 
-/// Each device is a thread here, with a queue to each other one.
+/// The ranks of a job, one a device: each is a thread or a process, with a way to each other one.
 pub(crate) const MOST_DEVICES: usize = 256;
+
+/// 30 years or so: a clock has room for it.
+const LONGEST: Duration = Duration::from_secs(1_000_000_000);
 
 /// A step visits every virtual node, the empty ones too: a typing error should not take hours.
 const MOST_VIRTUAL_NODES: usize = 1 << 16;
@@ -253,17 +256,30 @@ pub(crate) fn at_least_one(text: &str) -> Result<NonZeroUsize, String> {
 }
 
 pub(crate) fn virtual_nodes(text: &str) -> Result<NonZeroUsize, String> {
-    at_least_one(text)
-        .ok()
-        .filter(|count| count.get() <= MOST_VIRTUAL_NODES)
-        .ok_or_else(|| format!("expected a whole number from 1 to {MOST_VIRTUAL_NODES}"))
+    up_to(MOST_VIRTUAL_NODES, text)
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().filter(|&seconds: &f64| seconds > 0.0);
+/// Ranks of a job.
+pub(crate) fn ranks(text: &str) -> Result<usize, String> {
+    up_to(MOST_DEVICES, text).map(NonZeroUsize::get)
+}
+
+fn up_to(most: usize, text: &str) -> Result<NonZeroUsize, String> {
+    at_least_one(text)
+        .ok()
+        .filter(|count| count.get() <= most)
+        .ok_or_else(|| format!("expected a whole number from 1 to {most}"))
+}
+
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().map(Duration::try_from_secs_f64);
     seconds
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| "expected a number of seconds above 0".to_owned())
+        .and_then(Result::ok)
+        .filter(|seconds| !seconds.is_zero() && *seconds <= LONGEST)
+        .ok_or_else(|| {
+            let most = LONGEST.as_secs();
+            format!("expected a number of seconds above 0, up to {most}")
+        })
 }
 
 fn learning_rate(text: &str) -> Result<f64, String> {

@@ -1,5 +1,6 @@
 //! The command line of `launch`, in torchrun's words.
 
+use std::env::VarError;
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -14,20 +15,18 @@ use super::output::Output;
 use super::redirect::Redirect;
 use super::settings::{Settings, TOKEN};
 use super::signals::{self, Signal};
-
-/// Each is a process here, and each pair of ranks has a connection.
-const MOST_PROCESSES: usize = 1024;
+use crate::args::{MOST_DEVICES, ranks, seconds};
 
 /// Where nodes meet if nobody says otherwise; a lone node takes a port that is free.
 const PORT: u16 = 29_500;
-
-/// A day.
-const LONGEST_S: f64 = 86_400.0;
 
 /// `burn-virtual launch`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LaunchArgs {
     /// Processes on this node; `auto` or `cpu` for as many as it has cores.
+    ///
+    /// Several share the cores: the environment variable RAYON_NUM_THREADS, where it isn't set, gives
+    /// each its share as the threads of CPU backends. That changes no bit of a result.
     #[arg(
         long,
         alias = "nproc_per_node",
@@ -38,7 +37,7 @@ pub(crate) struct LaunchArgs {
 
     /// Nodes of the job: `launch` runs once on each. Several need the same token, in the environment
     /// variable BURN_VIRTUAL_TOKEN.
-    #[arg(long, default_value = "1", value_name = "N", value_parser = count)]
+    #[arg(long, default_value = "1", value_name = "N", value_parser = ranks)]
     nnodes: usize,
 
     /// Which of the nodes this is.
@@ -124,6 +123,12 @@ impl LaunchArgs {
             return Err(LaunchError::Port);
         }
         let local_world = self.nproc_per_node.count();
+        if self.nnodes * local_world > MOST_DEVICES {
+            return Err(LaunchError::World {
+                nodes: self.nnodes,
+                processes: local_world,
+            });
+        }
         Ok(Settings {
             program: self.program.clone(),
             words: self.words.clone(),
@@ -184,8 +189,9 @@ impl LaunchArgs {
 fn token(needed: bool) -> Result<Token, LaunchError> {
     match std::env::var(TOKEN) {
         Ok(text) => Token::new(text).map_err(LaunchError::Token),
-        Err(_) if needed => Err(LaunchError::NoToken),
-        Err(_) => Ok(Token::random()?),
+        Err(VarError::NotUnicode(_)) => Err(LaunchError::TokenText),
+        Err(VarError::NotPresent) if needed => Err(LaunchError::NoToken),
+        Err(VarError::NotPresent) => Ok(Token::random()?),
     }
 }
 
@@ -200,7 +206,7 @@ impl Processes {
     fn count(self) -> usize {
         match self {
             Self::Count(count) => count,
-            Self::Cores => cores().min(MOST_PROCESSES),
+            Self::Cores => cores().min(MOST_DEVICES),
         }
     }
 }
@@ -211,7 +217,7 @@ impl FromStr for Processes {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "auto" | "cpu" => Ok(Self::Cores),
-            _ => count(text)
+            _ => ranks(text)
                 .map(Self::Count)
                 .map_err(|expected| format!("{expected}, auto or cpu")),
         }
@@ -223,13 +229,6 @@ pub(super) fn cores() -> usize {
     available_parallelism().map_or(1, usize::from)
 }
 
-fn count(text: &str) -> Result<usize, String> {
-    let count = text.parse().ok();
-    count
-        .filter(|count| (1..=MOST_PROCESSES).contains(count))
-        .ok_or_else(|| format!("expected a whole number from 1 to {MOST_PROCESSES}"))
-}
-
 /// It names a folder, and travels when ranks meet.
 fn run_id(text: &str) -> Result<String, String> {
     let is_name = !matches!(text, "" | "." | "..") && !text.contains('/');
@@ -238,14 +237,6 @@ fn run_id(text: &str) -> Result<String, String> {
     } else {
         Err("expected the name of a file, of at most 200 bytes".to_owned())
     }
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok();
-    seconds
-        .filter(|seconds| (0.0..=LONGEST_S).contains(seconds))
-        .map(Duration::from_secs_f64)
-        .ok_or_else(|| format!("expected a number of seconds from 0 to {LONGEST_S}"))
 }
 
 impl From<JoinError> for LaunchError {

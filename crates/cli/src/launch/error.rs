@@ -9,12 +9,18 @@ use burn_virtual::distributed::tcp::JoinError;
 use super::report::Report;
 use super::settings::TOKEN;
 use super::signals::Signal;
+use crate::args::MOST_DEVICES;
 
 /// Why a launch failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LaunchError {
     #[error("--node-rank: expected a node below --nnodes {nodes}, got {got}")]
     NodeRank { nodes: usize, got: usize },
+    #[error(
+        "--nnodes {nodes}, --nproc-per-node {processes}: expected at most {MOST_DEVICES} processes in all, got {}",
+        nodes * processes
+    )]
+    World { nodes: usize, processes: usize },
     #[error("--master-port: expected a port that all nodes know, got 0")]
     Port,
     #[error("{flag}: expected local ranks below {processes}, got {got}")]
@@ -25,6 +31,8 @@ pub(crate) enum LaunchError {
     },
     #[error("several nodes need the same token in the environment variable {TOKEN}, got none")]
     NoToken,
+    #[error("environment variable {TOKEN}: expected text in UTF-8, got other bytes")]
+    TokenText,
     #[error("environment variable {TOKEN}: {0}")]
     Token(JoinError),
     #[error(transparent)]
@@ -61,9 +69,11 @@ impl LaunchError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::NodeRank { .. }
+            | Self::World { .. }
             | Self::Port
             | Self::LocalRank { .. }
             | Self::NoToken
+            | Self::TokenText
             | Self::Token(_) => 2,
             Self::Failed(report) => report.exit_code(),
             Self::Signal(signal) => signal.exit_code(),

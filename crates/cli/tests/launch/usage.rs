@@ -1,5 +1,8 @@
 //! Command lines that make no sense.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
 use crate::common::{fails_with, text};
 use crate::harness::launch;
 
@@ -10,13 +13,18 @@ fn bad_usage_exits_2_and_names_what_was_wrong() {
         ("launch --nproc-per-node 2", "<ARGS>..."),
         (
             "launch --nproc-per-node 0 -- train",
-            "'0' for '--nproc-per-node <N|auto>': expected a whole number from 1 to 1024, auto or cpu",
+            "'0' for '--nproc-per-node <N|auto>': expected a whole number from 1 to 256, auto or cpu",
         ),
         (
             "launch --nproc-per-node gpu -- train",
             "'gpu' for '--nproc-per-node <N|auto>'",
         ),
-        ("launch --nproc-per-node 4096 -- train", "from 1 to 1024"),
+        ("launch --nproc-per-node 257 -- train", "from 1 to 256"),
+        ("launch --nnodes 257 -- train", "from 1 to 256"),
+        (
+            "launch --nnodes 3 --nproc-per-node 86 -- train",
+            "--nnodes 3, --nproc-per-node 86: expected at most 256 processes in all, got 258",
+        ),
         ("launch --nnodes 0 -- train", "'0' for '--nnodes <N>'"),
         ("launch --nnodes 1:2 -- train", "'1:2' for '--nnodes <N>'"),
         (
@@ -72,13 +80,14 @@ fn bad_usage_exits_2_and_names_what_was_wrong() {
             "'TERM' for '--signals-to-handle <SIGNALS>'",
         ),
         ("launch --kill-after -1 -- train", "'-1'"),
+        ("launch --kill-after 0 -- train", "'0'"),
         (
             "launch --kill-after nan -- train",
-            "'nan' for '--kill-after <SECONDS>': expected a number of seconds from 0 to 86400",
+            "'nan' for '--kill-after <SECONDS>': expected a number of seconds above 0, up to 1000000000",
         ),
         (
-            "launch --kill-after 1e30 -- train",
-            "'1e30' for '--kill-after <SECONDS>'",
+            "launch --kill-after 1e19 -- train",
+            "'1e19' for '--kill-after <SECONDS>'",
         ),
         (
             "launch --max-restarts 3 -- train",
@@ -94,7 +103,7 @@ fn bad_usage_exits_2_and_names_what_was_wrong() {
 
 #[test]
 fn several_nodes_need_a_token() {
-    let token = |token: Option<&str>| {
+    let token = |token: Option<&OsStr>| {
         let mut command = launch("--nnodes 2", "echo started");
         match token {
             Some(token) => command.env("BURN_VIRTUAL_TOKEN", token),
@@ -110,7 +119,10 @@ fn several_nodes_need_a_token() {
         none.contains("variable BURN_VIRTUAL_TOKEN, got none"),
         "{none}"
     );
-    let short = token(Some("secret"));
+    let binary = token(Some(OsStr::from_bytes(b"\xff0123456789abcdef")));
+    let expected = "variable BURN_VIRTUAL_TOKEN: expected text in UTF-8";
+    assert!(binary.contains(expected), "{binary}");
+    let short = token(Some(OsStr::new("secret")));
     let expected = "variable BURN_VIRTUAL_TOKEN: token: expected at least 16 bytes, got 6";
     assert!(short.contains(expected), "{short}");
 }
