@@ -10,9 +10,6 @@ use clap::{Subcommand, ValueEnum};
 use super::BenchError;
 use super::job::Job;
 
-/// Each is a thread or a process here, with a queue to each other one.
-const MOST_RANKS: usize = 256;
-
 /// `burn-virtual bench`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BenchArgs {
@@ -32,14 +29,15 @@ pub(super) enum What {
 #[derive(Debug, clap::Args)]
 pub(super) struct AllReduceArgs {
     /// Ranks [default: 2, under `launch` its processes].
-    #[arg(long, value_name = "N", value_parser = ranks)]
+    #[arg(long, value_name = "N", value_parser = crate::args::ranks)]
     ranks: Option<usize>,
 
     /// What carries messages between ranks.
     #[arg(long, value_enum, default_value_t = Transport::Memory)]
     pub(super) transport: Transport,
 
-    /// How the ranks add up what they bring.
+    /// How the ranks add up what they bring. `ordered` is what training does; the others are measured
+    /// alone, in place: `train --reduce` also adds up what a rank brings before, and copies.
     #[arg(long, default_value_t, value_name = "ordered|ring|halving-doubling")]
     algorithm: Reduce,
 
@@ -117,13 +115,6 @@ impl AllReduceArgs {
         job.check_memory(ranks_here)?;
         Ok(job)
     }
-}
-
-fn ranks(text: &str) -> Result<usize, String> {
-    let ranks = text.parse().ok();
-    ranks
-        .filter(|ranks| (1..=MOST_RANKS).contains(ranks))
-        .ok_or_else(|| format!("expected a whole number from 1 to {MOST_RANKS}"))
 }
 
 fn whole_elements(text: &str) -> Result<usize, String> {

@@ -10,6 +10,8 @@ pub(crate) enum BenchError {
     World { expected: usize, got: usize },
     #[error("--virtual-nodes: expected --algorithm ordered, got {0}, which has none")]
     VirtualNodes(Reduce),
+    #[error("--algorithm: expected one that is measured here, got {0}")]
+    Unknown(Reduce),
     #[error(transparent)]
     Plan(#[from] PlanError),
     #[error("--bytes: expected at most {free} bytes that are free here, got a need of {need}")]
@@ -42,7 +44,7 @@ impl BenchError {
     /// 2 where the command line contradicts itself, 1 otherwise.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::World { .. } | Self::VirtualNodes(_) | Self::Plan(_) => 2,
+            Self::World { .. } | Self::VirtualNodes(_) | Self::Unknown(_) | Self::Plan(_) => 2,
             _ => 1,
         }
     }

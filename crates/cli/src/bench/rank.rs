@@ -74,7 +74,8 @@ impl<'a> Rank<'a> {
         match self.job.reduce {
             Reduce::Ring => self.flat(Algorithm::Ring, inputs),
             Reduce::HalvingDoubling => self.flat(Algorithm::HalvingDoubling, inputs),
-            _ => self.ordered(inputs),
+            Reduce::Ordered => self.ordered(inputs),
+            unknown => Err(BenchError::Unknown(unknown).into()),
         }
     }
 
