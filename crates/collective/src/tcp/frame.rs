@@ -74,6 +74,10 @@ pub(super) enum FrameError {
         expected: u32,
         got: u32,
     },
+    #[error("leave: expected no words, or a rank in 4 bytes and a reason, got {0} bytes")]
+    ShortLeave(usize),
+    #[error("leave: expected the rank below {world} that closed the group, got {by}")]
+    Closer { by: usize, world: usize },
     #[error("unknown subject {0} of a frame")]
     Subject(u8),
     #[error("unknown operation code {0}")]

@@ -50,12 +50,20 @@ impl Shared {
         self.say_to_all(Subject::Leave, &words.unwrap_or_default());
     }
 
-    fn heard_leave(&self, words: &[u8]) {
-        if let Some((by, reason)) = words.split_first_chunk() {
-            let reason = String::from_utf8_lossy(reason);
-            self.mailbox
-                .close(u32::from_le_bytes(*by) as usize, &reason);
+    fn heard_leave(&self, words: &[u8]) -> Result<(), FrameError> {
+        if words.is_empty() {
+            return Ok(());
         }
+        let world = self.links.len();
+        let (by, reason) = match words.split_first_chunk() {
+            Some((by, reason)) => (u32::from_le_bytes(*by) as usize, reason),
+            None => return Err(FrameError::ShortLeave(words.len())),
+        };
+        if by >= world {
+            return Err(FrameError::Closer { by, world });
+        }
+        self.mailbox.close(by, &String::from_utf8_lossy(reason));
+        Ok(())
     }
 
     /// Ranks that do not listen cost the others no more than a moment.
@@ -87,7 +95,9 @@ impl Shared {
 
     /// Looks for a while whether rank `from` sends something; true if there is something new. In the
     /// place of the reader, so that nobody has to be woken; if the reader reads right now, it will
-    /// stand back the next time.
+    /// stand back the next time. So the turn stays taken then: a reader that waits for the next frame
+    /// would never let go else. If that frame is not the one that is waited for, the one after it is
+    /// late by what is left of the lease.
     pub(super) fn look(&self, from: usize, spin: &mut Spin) -> bool {
         let Some(link) = &self.links[from] else {
             return false;
@@ -147,7 +157,7 @@ impl Shared {
                 self.mailbox.close(from, &reason);
             }
             Read::Frame(Subject::Leave, words) => {
-                self.heard_leave(&words);
+                self.heard_leave(&words)?;
                 return Ok(Err("it left the group"));
             }
             Read::Frame(Subject::Store(code), _) => return Err(FrameError::Subject(code)),

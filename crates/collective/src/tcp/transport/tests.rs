@@ -84,6 +84,14 @@ fn all_ranks_read_which_rank_sent_what_when_it_is_no_frame() {
             "expected frame 0, got frame 1",
         ),
         (encoded(Subject::Store(16), 0, b""), "unknown subject 16"),
+        (
+            encoded(Subject::Leave, 0, b"\x03\0\0\0why"),
+            "leave: expected the rank below 3 that closed the group, got 3",
+        ),
+        (
+            encoded(Subject::Leave, 0, b"\0\0"),
+            "or a rank in 4 bytes and a reason, got 2 bytes",
+        ),
     ];
     for (mut bytes, text) in cases {
         bytes.resize(bytes.len().max(frame::BYTES), 0);
@@ -136,8 +144,8 @@ fn what_came_is_received_before_the_end_is_told() {
             "rank 1 is gone: it left the group",
         ),
         (
-            encoded(Subject::Leave, 1, b"\x02\0\0\0no data"),
-            "closed by rank 2: no data",
+            encoded(Subject::Leave, 1, b"\x00\0\0\0no data"),
+            "closed by rank 0: no data",
         ),
         (
             vec![],
