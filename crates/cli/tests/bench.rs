@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{burn_virtual, fails_with, report, text};
+use common::{burn_virtual, command, fails_with, report, text};
 
 const ALGORITHMS: [&str; 3] = ["ordered", "ring", "halving-doubling"];
 
@@ -67,6 +67,19 @@ fn ranks_are_those_of_a_launch_when_there_is_one() {
         err.contains("--ranks: expected the 3 processes of the launch, got 2"),
         "{err}"
     );
+}
+
+#[cfg(unix)]
+#[test]
+fn too_many_ranks_are_refused_without_a_launch_too() {
+    let output = command("bench allreduce --transport tcp")
+        .envs([("RANK", "0"), ("WORLD_SIZE", "257")])
+        .output()
+        .unwrap();
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{err}");
+    let expected = "expected at most 256 ranks, got 257 (WORLD_SIZE)";
+    assert!(err.contains(expected), "{err}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use clap::{Subcommand, ValueEnum};
 
 use super::BenchError;
 use super::job::Job;
+use crate::args::MOST_DEVICES;
 
 /// `burn-virtual bench`.
 #[derive(Debug, clap::Args)]
@@ -36,8 +37,8 @@ pub(super) struct AllReduceArgs {
     #[arg(long, value_enum, default_value_t = Transport::Memory)]
     pub(super) transport: Transport,
 
-    /// How the ranks add up what they bring. `ordered` is what training does; the others are measured
-    /// alone, in place: `train --reduce` also adds up what a rank brings before, and copies.
+    /// How the ranks add up what they bring. `ordered` is measured as training calls it, the others
+    /// by themselves and in place: `train --reduce` first adds up what each rank brings.
     #[arg(long, default_value_t, value_name = "ordered|ring|halving-doubling")]
     algorithm: Reduce,
 
@@ -87,10 +88,11 @@ impl AllReduceArgs {
         self.ranks.unwrap_or(2)
     }
 
-    /// Whether the processes of a launch are as many as were asked for.
+    /// Whether the processes of a launch are as many as were asked for, and not too many.
     #[cfg(unix)]
     pub(super) fn check_world(&self, world: usize) -> Result<(), BenchError> {
         match self.ranks {
+            _ if world > MOST_DEVICES => Err(BenchError::Ranks(world)),
             Some(got) if got != world => Err(BenchError::World {
                 expected: world,
                 got,

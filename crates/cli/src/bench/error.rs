@@ -3,11 +3,15 @@
 use burn_virtual::distributed::Reduce;
 use burn_virtual::plan::PlanError;
 
+use crate::args::MOST_DEVICES;
+
 /// Why a measurement failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BenchError {
     #[error("--ranks: expected the {expected} processes of the launch, got {got}")]
     World { expected: usize, got: usize },
+    #[error("expected at most {MOST_DEVICES} ranks, got {0} (WORLD_SIZE)")]
+    Ranks(usize),
     #[error("--virtual-nodes: expected --algorithm ordered, got {0}, which has none")]
     VirtualNodes(Reduce),
     #[error("--algorithm: expected one that is measured here, got {0}")]
@@ -44,7 +48,11 @@ impl BenchError {
     /// 2 where the command line contradicts itself, 1 otherwise.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::World { .. } | Self::VirtualNodes(_) | Self::Unknown(_) | Self::Plan(_) => 2,
+            Self::World { .. }
+            | Self::Ranks(_)
+            | Self::VirtualNodes(_)
+            | Self::Unknown(_)
+            | Self::Plan(_) => 2,
             _ => 1,
         }
     }
