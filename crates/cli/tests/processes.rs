@@ -4,11 +4,11 @@
 mod common;
 
 use std::io::Write;
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::net::TcpStream;
+use std::time::Instant;
 
-use common::{burn_virtual, command, fails_with, object, report, text};
+use common::running::{LIMIT, Running};
+use common::{burn_virtual, command, fails_with, free_port, object, report, text};
 
 /// Fields that no placement may change.
 const FIELDS: [&str; 5] = ["weights_sha256", "loss", "accuracy", "probe", "steps"];
@@ -125,27 +125,22 @@ fn commands_of_one_process_are_refused_to_several() {
 }
 
 /// A rank that was started without a launcher: as torchrun or a shell would.
-fn start_rank(rank: usize, port: u16) -> Child {
-    command("train --model digits-mlp --steps 3 --json")
+fn start_rank(rank: usize, port: u16) -> Running {
+    let mut command = command("train --model digits-mlp --steps 3 --json");
+    command
         .envs([("RANK", rank.to_string()), ("WORLD_SIZE", "2".to_owned())])
-        .env("MASTER_PORT", port.to_string())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
+        .env("MASTER_PORT", port.to_string());
+    Running::start(&mut command)
 }
 
 /// Waits for both ranks: they ended with the weights of one process, and only the first says so.
-fn assert_trained(ranks: [Child; 2]) {
-    let [first, second] = ranks.map(|rank| rank.wait_with_output().unwrap());
-    assert_eq!(second.status.code(), Some(0));
+#[track_caller]
+fn assert_trained(ranks: [Running; 2]) {
+    let [first, second] = ranks.map(Running::finish);
+    assert_eq!(second.status.code(), Some(0), "{}", text(&second.stderr));
     assert!(second.stdout.is_empty());
     let one = report("train --model digits-mlp --steps 3");
     assert_eq!(object(&first)["weights_sha256"], one["weights_sha256"]);
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
 }
 
 #[test]
@@ -160,7 +155,7 @@ fn processes_meet_by_the_environment_alone() {
 fn job_trains_in_spite_of_strangers() {
     let port = free_port();
     let first = start_rank(0, port);
-    let limit = Instant::now() + Duration::from_secs(60);
+    let limit = Instant::now() + LIMIT;
     let connect = || loop {
         match TcpStream::connect(("127.0.0.1", port)) {
             Ok(stream) => break stream,

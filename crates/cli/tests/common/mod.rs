@@ -2,10 +2,15 @@
 #![allow(
     dead_code,
     clippy::unwrap_used,
+    clippy::expect_used,
     reason = "each test file uses a part; a panic is how a test fails"
 )]
 
+pub(crate) mod running;
+
+use std::net::TcpListener;
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
@@ -51,4 +56,19 @@ pub(crate) fn fails_with(code: i32, args: &str) -> String {
 
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// A port that is free, another one at each call. It is below those that a system gives whoever asks
+/// for any, so that it stays free.
+#[track_caller]
+pub(crate) fn free_port() -> u16 {
+    const COUNT: u32 = 12_000;
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+    // Other tests are other processes, with numbers close to this one's.
+    let first = std::process::id().wrapping_mul(101) % COUNT;
+    (0..COUNT)
+        .map(|_| CALLS.fetch_add(1, Ordering::Relaxed))
+        .filter_map(|call| u16::try_from(20_000 + (first + call) % COUNT).ok())
+        .find(|&port| TcpListener::bind(("127.0.0.1", port)).is_ok())
+        .unwrap()
 }

@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::thread::available_parallelism;
 
+use crate::common::free_port;
 use crate::harness::{Running, launch, parts, result, run, sorted};
 
 const TOKEN: &str = "BURN_VIRTUAL_TOKEN";
@@ -102,8 +103,7 @@ fn nothing_is_read_from_the_launchers_input() {
 
 #[test]
 fn nodes_count_ranks_one_after_the_other() {
-    let free = || TcpListener::bind("127.0.0.1:0")?.local_addr();
-    let port = free().unwrap().port();
+    let port = free_port();
     let script = "echo $RANK of $WORLD_SIZE, $LOCAL_RANK, node $GROUP_RANK, $MASTER_PORT $TORCHELASTIC_RUN_ID";
     for (node, ranks) in [(0, [0, 1]), (1, [2, 3])] {
         let flags =
