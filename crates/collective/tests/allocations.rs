@@ -3,8 +3,9 @@
 
 use std::alloc::{GlobalAlloc, Layout as Memory, System};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use burn_virtual_collective::{Algorithm, Element, Group, Options, Transport, memory, tcp};
 use burn_virtual_plan::{Layout, Partial, Placement, tree};
@@ -38,6 +39,37 @@ static ALLOCATOR: Counting = Counting;
 const BATCHES: usize = 15;
 const CALLS: usize = 5;
 
+/// No test may hang: this is when it fails instead.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A barrier with a limit, for the case that a rank panics; it allocates nothing.
+struct Gate {
+    threads: usize,
+    arrivals: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Gate {
+    fn new(threads: usize) -> Self {
+        Self {
+            threads,
+            arrivals: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn wait(&self) {
+        let mut arrivals = self.arrivals.lock().unwrap();
+        *arrivals += 1;
+        self.changed.notify_all();
+        let all = arrivals.next_multiple_of(self.threads);
+        let is_early = |arrivals: &mut usize| *arrivals < all;
+        let waited = self.changed.wait_timeout_while(arrivals, LIMIT, is_early);
+        let is_late = waited.unwrap().1.timed_out();
+        assert!(!is_late, "a rank hangs or panicked");
+    }
+}
+
 /// The fewest allocations of all ranks together in a few calls. The first batches let buffers grow,
 /// and in a later one more messages may be on the way than ever before: if some batch needs no
 /// memory, messages don't.
@@ -45,7 +77,7 @@ fn fewest<C>(ends: Vec<impl Transport + 'static>, call: impl Fn(usize) -> C) -> 
 where
     C: FnMut(&mut Group) + Send + 'static,
 {
-    let start = Arc::new(Barrier::new(ends.len() + 1));
+    let start = Arc::new(Gate::new(ends.len() + 1));
     let ranks: Vec<_> = ends
         .into_iter()
         .map(|end| {
