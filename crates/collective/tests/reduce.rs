@@ -4,12 +4,12 @@
 
 mod common;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use burn_virtual_collective::{
-    CollectiveError, Deadline, Group, Options, Reduce, Sent, Tag, Transport, TransportError, Work,
-};
+use burn_virtual_collective::{CollectiveError, Group, Options, Reduce, Work};
 use burn_virtual_plan::{Layout, Partial, Placement};
+use common::around::BeforeSend;
 use common::{assert_all_contain, constant, ends, errors, few_worlds, nodes, run};
 
 const UNORDERED: [Reduce; 2] = [Reduce::Ring, Reduce::HalvingDoubling];
@@ -230,54 +230,6 @@ fn every_rank_errs_when_only_some_have_another_bucket_or_batch() {
     }
 }
 
-/// Late at the beginning of the second part of a call.
-struct Late<T>(T, bool);
-
-impl<T: Transport> Transport for Late<T> {
-    fn rank(&self) -> usize {
-        self.0.rank()
-    }
-
-    fn world(&self) -> usize {
-        self.0.world()
-    }
-
-    fn send(
-        &mut self,
-        to: usize,
-        tag: Tag,
-        payload: &[u8],
-        deadline: Deadline,
-    ) -> Result<(), TransportError> {
-        if tag.sequence == 1 && !std::mem::replace(&mut self.1, true) {
-            std::thread::sleep(DELAY);
-        }
-        self.0.send(to, tag, payload, deadline)
-    }
-
-    fn receive(
-        &mut self,
-        from: usize,
-        tag: Tag,
-        buffer: &mut Vec<u8>,
-        deadline: Deadline,
-    ) -> Result<(), TransportError> {
-        self.0.receive(from, tag, buffer, deadline)
-    }
-
-    fn close(&mut self, reason: &str) {
-        self.0.close(reason);
-    }
-
-    fn stale(&self) -> u64 {
-        self.0.stale()
-    }
-
-    fn sent(&self) -> Sent {
-        self.0.sent()
-    }
-}
-
 /// Less than a call may take, and more than half of it.
 const DELAY: Duration = Duration::from_millis(800);
 
@@ -291,7 +243,14 @@ fn deadline_holds_for_both_parts_of_a_call_together() {
         let ranks = ends(2).into_iter().enumerate().map(|(rank, end)| {
             let options = options.clone();
             std::thread::spawn(move || {
-                let mut group = Group::new(Box::new(Late(end, rank == 0)), options);
+                // Rank 1 at the beginning of the second part of the call.
+                let on_time = AtomicBool::new(rank == 0);
+                let end = BeforeSend::new(end, move |tag| {
+                    if tag.sequence == 1 && !on_time.swap(true, Ordering::Relaxed) {
+                        std::thread::sleep(DELAY);
+                    }
+                });
+                let mut group = Group::new(Box::new(end), options);
                 if rank == 1 {
                     std::thread::sleep(DELAY);
                 }

@@ -4,15 +4,16 @@
 mod common;
 
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use burn_virtual_collective::{
-    Algorithm, CollectiveError, Deadline, Group, OnStall, Options, Reduce, Sent, Shares, Stall,
-    Tag, Transport, TransportError, Work,
+    Algorithm, CollectiveError, Group, OnStall, Options, Reduce, Sent, Shares, Stall, Work,
 };
 use burn_virtual_plan::{Layout, Placement};
+use common::around::BeforeSend;
 use common::{constant, ends, nodes, run};
 
 /// No test may hang: this is when it fails instead.
@@ -160,63 +161,6 @@ fn all_missing_ranks_are_named_when_they_are_several() {
     assert_eq!(results, [Some(true); 5]);
 }
 
-/// A transport whose rank stops at a send until others have reported what they are to.
-struct Stopping<T> {
-    inner: T,
-    sends: usize,
-    until: Box<dyn Fn() + Send>,
-}
-
-impl<T: Transport> Transport for Stopping<T> {
-    fn rank(&self) -> usize {
-        self.inner.rank()
-    }
-
-    fn world(&self) -> usize {
-        self.inner.world()
-    }
-
-    fn send(
-        &mut self,
-        to: usize,
-        tag: Tag,
-        payload: &[u8],
-        deadline: Deadline,
-    ) -> Result<(), TransportError> {
-        if self.sends == 0 {
-            (self.until)();
-        }
-        self.sends = self.sends.wrapping_sub(1);
-        self.inner.send(to, tag, payload, deadline)
-    }
-
-    fn receive(
-        &mut self,
-        from: usize,
-        tag: Tag,
-        buffer: &mut Vec<u8>,
-        deadline: Deadline,
-    ) -> Result<(), TransportError> {
-        self.inner.receive(from, tag, buffer, deadline)
-    }
-
-    fn arrived(&self, from: usize) -> Option<(u64, u64)> {
-        self.inner.arrived(from)
-    }
-
-    fn close(&mut self, reason: &str) {
-        self.inner.close(reason);
-    }
-
-    fn stale(&self) -> u64 {
-        self.inner.stale()
-    }
-
-    fn sent(&self) -> Sent {
-        self.inner.sent()
-    }
-}
-
 /// Of four ranks, rank 1 stops in the middle of a call, after so many sends.
 #[track_caller]
 fn assert_named_when_it_stops(sends: usize, call: Call) {
@@ -234,11 +178,12 @@ fn assert_named_when_it_stops(sends: usize, call: Call) {
                     && [0, 2, 3].into_iter().filter_map(last).all(is_right)
             });
         };
-        let end = Stopping {
-            inner,
-            sends: if rank == 1 { sends } else { usize::MAX },
-            until: Box::new(until),
-        };
+        let left = AtomicUsize::new(if rank == 1 { sends } else { usize::MAX });
+        let end = BeforeSend::new(inner, move |_| {
+            if left.fetch_sub(1, Ordering::Relaxed) == 0 {
+                until();
+            }
+        });
         thread::spawn(move || {
             let mut group = Group::new(Box::new(end), options);
             call(&mut group).map(|()| group) // stays until all are through

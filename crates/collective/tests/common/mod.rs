@@ -3,6 +3,9 @@
 //! The test binary `tcp` takes in the other binaries' tests as modules and runs them over TCP: which
 //! transport is used, and how large worlds become, depends on the name of the binary.
 
+#[allow(dead_code)] // not every test file has ranks that stop
+pub(crate) mod around;
+
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;

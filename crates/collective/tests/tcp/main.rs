@@ -19,6 +19,8 @@ mod stall;
 #[path = "../sums.rs"]
 mod sums;
 
+#[path = "../common/mod.rs"]
+mod common;
 mod forming;
 mod help;
 mod links;

@@ -9,12 +9,10 @@ use std::thread;
 use std::time::Duration;
 
 use burn_virtual_collective::tcp::{Host, Settings, TcpTransport, join};
-use burn_virtual_collective::{
-    Algorithm, CollectiveError, Deadline, Group, OnStall, Options, Reduce, Sent, Tag, Transport,
-    TransportError, Work,
-};
+use burn_virtual_collective::{Algorithm, CollectiveError, Group, OnStall, Options, Reduce, Work};
 use burn_virtual_plan::{Layout, Partial, Placement, Stack};
 
+use super::common::around::BeforeSend;
 use super::help::LIMIT;
 use super::strangers::{self, Words};
 
@@ -109,63 +107,16 @@ impl Drop for Rank {
     }
 }
 
-/// Stops for ever at a send, once told so.
-struct Halting {
-    inner: TcpTransport,
-    // Sends until then.
-    left: Arc<AtomicUsize>,
-}
-
-impl Transport for Halting {
-    fn rank(&self) -> usize {
-        self.inner.rank()
-    }
-
-    fn world(&self) -> usize {
-        self.inner.world()
-    }
-
-    fn send(
-        &mut self,
-        to: usize,
-        tag: Tag,
-        payload: &[u8],
-        deadline: Deadline,
-    ) -> Result<(), TransportError> {
-        if self.left.fetch_sub(1, Ordering::Relaxed) == 0 {
+/// A transport that stops for ever at a send, after so many.
+fn halting(inner: TcpTransport, left: Arc<AtomicUsize>) -> BeforeSend<TcpTransport> {
+    BeforeSend::new(inner, move |_| {
+        if left.fetch_sub(1, Ordering::Relaxed) == 0 {
             say("halted");
             loop {
                 thread::park();
             }
         }
-        self.inner.send(to, tag, payload, deadline)
-    }
-
-    fn receive(
-        &mut self,
-        from: usize,
-        tag: Tag,
-        buffer: &mut Vec<u8>,
-        deadline: Deadline,
-    ) -> Result<(), TransportError> {
-        self.inner.receive(from, tag, buffer, deadline)
-    }
-
-    fn arrived(&self, from: usize) -> Option<(u64, u64)> {
-        self.inner.arrived(from)
-    }
-
-    fn close(&mut self, reason: &str) {
-        self.inner.close(reason);
-    }
-
-    fn stale(&self) -> u64 {
-        self.inner.stale()
-    }
-
-    fn sent(&self) -> Sent {
-        self.inner.sent()
-    }
+    })
 }
 
 fn say(answer: &str) {
@@ -199,10 +150,7 @@ fn process_of_a_rank() {
                 });
                 answer(joined, |inner| {
                     let left = left.clone();
-                    group = Some(Group::new(
-                        Box::new(Halting { inner, left }),
-                        options.clone(),
-                    ));
+                    group = Some(Group::new(Box::new(halting(inner, left)), options.clone()));
                     "joined".to_owned()
                 });
             }
