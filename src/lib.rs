@@ -67,9 +67,9 @@ pub mod nodes {
 /// Groups of ranks: transports, collectives and their deadlines.
 pub mod distributed {
     pub use burn_virtual_collective::{
-        Algorithm, CallName, CollectiveError, Deadline, Element, ElementType, Float, Group, Match,
-        OnStall, Operation, Options, Reduce, Sent, Shares, Stall, Tag, Transport, TransportError,
-        Work, memory, tcp,
+        Algorithm, CallName, CollectiveError, Deadline, Element, ElementType, Float, Group, Lender,
+        Match, OnStall, Operation, Options, Reduce, Sent, Shares, Stall, Tag, Transport,
+        TransportError, Work, memory, tcp,
     };
 }
 

@@ -45,7 +45,10 @@ mod exchange;
 mod group;
 mod halving;
 mod header;
-#[allow(unsafe_code, reason = "lends bytes between threads without a lifetime; see there")]
+#[allow(
+    unsafe_code,
+    reason = "lends bytes between threads without a lifetime; see there"
+)]
 mod loan;
 mod mailbox;
 pub mod memory;

@@ -1,5 +1,5 @@
 //! Bytes that one thread lends to another, which reads them where they lie. The only unsafe code of
-//! the crate.
+//! the crate. In MPI: rendezvous.
 
 use std::ops::Deref;
 use std::ptr::NonNull;

@@ -1,4 +1,4 @@
-//! Who keeps whom waiting in a call, as far as one rank knows.
+//! Who keeps whom waiting in a call, as far as one rank knows: a wait-for graph.
 
 /// What a rank waits for: said to all others in a notice, once it has waited for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
