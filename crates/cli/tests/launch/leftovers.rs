@@ -88,16 +88,16 @@ fn launch_ends_though_somebody_keeps_an_output_open() {
     assert_eq!(code, Some(0));
 }
 
-/// The same, and never is silent. With nobody to write to, it ends.
+/// The same, with more to read at any time. With nobody to write to, it ends.
 #[test]
 fn launch_ends_though_somebody_goes_on_writing() {
     let folder = tempfile::tempdir().unwrap();
-    let chatter = "echo $$; touch ready; while echo more; do sleep 0.01; done";
-    let script =
-        format!("setsid sh -c '{chatter}' & until [ -e ready ]; do sleep 0.05; done; echo end");
-    let output = Running::start(launch("", &script).current_dir(&folder)).finish();
+    let script = "setsid sh -c 'echo $$; touch ready; exec yes' &
+        until [ -e ready ]; do sleep 0.05; done; echo end";
+    let output = Running::start(launch("", script).current_dir(&folder)).finish();
     let (code, out, _) = parts(&output);
     assert_eq!(code, 0);
-    assert!(out.lines().any(|line| line == "[rank0]: end"), "{out}");
+    // Not always a line by itself: the other one writes more at a time than comes whole.
+    assert!(out.contains("end"));
     assert_end(&[out.lines().next().unwrap().to_owned()]);
 }
