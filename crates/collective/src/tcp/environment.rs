@@ -1,7 +1,7 @@
 //! What a launcher tells a process of a job, in the words of torchrun.
 
 use std::env::{self, VarError};
-use std::net::IpAddr;
+use std::num::NonZeroU16;
 use std::str::FromStr;
 
 use super::{Host, Job, JoinError, Settings, Token, host_port};
@@ -26,7 +26,7 @@ const WHOLE: &str = "a whole number";
 /// | `TORCHELASTIC_RUN_ID` | name of the job | one name for all |
 /// | `TORCHELASTIC_RESTART_COUNT` | epoch of the group | 0 |
 /// | `BURN_VIRTUAL_TOKEN` | secret of the job | the one that everybody knows, good for loopback only |
-/// | `BURN_VIRTUAL_BIND` | name or address of this host that other ranks connect to | a loopback address where `MASTER_ADDR` is one, else all |
+/// | `BURN_VIRTUAL_BIND` | name or address of this host that other ranks connect to | loopback where the store is reached over that, else all |
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {
     /// How to join.
@@ -92,7 +92,9 @@ type Variables<'a> = &'a dyn Fn(&'static str) -> Result<Option<String>, JoinErro
 
 fn settings(get: Variables<'_>, rank: usize, world: usize) -> Result<Settings, JoinError> {
     let master = get("MASTER_ADDR")?.unwrap_or_else(|| "127.0.0.1".to_owned());
-    let port = number(get, "MASTER_PORT", "a port below 65536")?.unwrap_or(PORT);
+    // Nobody can find a store at port 0, which is any that is free.
+    let port = number::<NonZeroU16>(get, "MASTER_PORT", "a port of 1 to 65535")?;
+    let port = port.map_or(PORT, NonZeroU16::get);
     let hosted = get("TORCHELASTIC_USE_AGENT_STORE")?.unwrap_or_default();
     let mut job = Job::new(world);
     job.id = get("TORCHELASTIC_RUN_ID")?.unwrap_or(job.id);
@@ -106,20 +108,9 @@ fn settings(get: Variables<'_>, rank: usize, world: usize) -> Result<Settings, J
         } else {
             Host::Rank0
         },
-        bind: get("BURN_VIRTUAL_BIND")?.unwrap_or_else(|| bind(&master).to_owned()),
+        bind: get("BURN_VIRTUAL_BIND")?,
         ..Settings::new(host_port(&master, port), rank, world)
     })
-}
-
-/// The address of this host for ranks that meet at `master`.
-fn bind(master: &str) -> &'static str {
-    match master.parse() {
-        Ok(IpAddr::V4(ip)) if ip.is_loopback() => "127.0.0.1",
-        Ok(IpAddr::V6(ip)) if ip.is_loopback() => "::1",
-        Ok(IpAddr::V6(_)) => "::",
-        Err(_) if master == "localhost" => "127.0.0.1",
-        _ => "0.0.0.0",
-    }
 }
 
 fn number<T: FromStr>(
@@ -194,6 +185,7 @@ mod tests {
             ("TORCHELASTIC_RUN_ID", "digits"),
             ("TORCHELASTIC_RESTART_COUNT", "3"),
             ("BURN_VIRTUAL_TOKEN", "0123456789abcdef"),
+            ("BURN_VIRTUAL_BIND", "node1"),
         ]);
         let Environment {
             settings,
@@ -202,21 +194,24 @@ mod tests {
         } = got.unwrap().unwrap();
         assert_eq!((local_rank, local_world), (1, 4));
         assert_eq!(settings.store, "[fd00::1]:4000");
-        assert_eq!((&*settings.bind, settings.host), ("::", Host::Launcher));
+        assert_eq!(settings.bind.as_deref(), Some("node1"));
+        assert_eq!(settings.host, Host::Launcher);
         assert_eq!((&*settings.job.id, settings.job.epoch), ("digits", 3));
         assert!(settings.token.is_given());
     }
 
     #[test]
-    fn address_of_this_host_follows_from_where_ranks_meet() {
-        let bound = |master| {
+    fn place_to_meet_is_taken_with_and_without_brackets() {
+        for (master, store) in [
+            ("node0", "node0:29500"),
+            ("10.0.0.7", "10.0.0.7:29500"),
+            ("::1", "[::1]:29500"),
+            ("[::1]", "[::1]:29500"),
+        ] {
             let variables = [("RANK", "0"), ("WORLD_SIZE", "1"), ("MASTER_ADDR", master)];
-            read(&variables).unwrap().unwrap().settings.bind
-        };
-        assert_eq!(bound("localhost"), "127.0.0.1");
-        assert_eq!(bound("::1"), "::1");
-        assert_eq!(bound("10.0.0.7"), "0.0.0.0");
-        assert_eq!(bound("node0"), "0.0.0.0");
+            let settings = read(&variables).unwrap().unwrap().settings;
+            assert_eq!((&*settings.store, settings.bind), (store, None));
+        }
     }
 
     #[test]
@@ -244,7 +239,11 @@ mod tests {
             ),
             (
                 &[("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_PORT", "70000")],
-                "environment variable MASTER_PORT: expected a port below 65536, got \"70000\"",
+                "environment variable MASTER_PORT: expected a port of 1 to 65535, got \"70000\"",
+            ),
+            (
+                &[("RANK", "0"), ("WORLD_SIZE", "2"), ("MASTER_PORT", "0")],
+                "environment variable MASTER_PORT: expected a port of 1 to 65535, got \"0\"",
             ),
             (
                 &[("RANK", "0"), ("WORLD_SIZE", "2"), ("LOCAL_RANK", "2")],

@@ -1,6 +1,7 @@
 //! Why a group did not form.
 
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// A rank that could not join, or a store that could not be opened.
@@ -50,10 +51,34 @@ pub enum JoinError {
         got: usize,
     },
     /// An address that others can reach needs a secret that others don't know.
-    #[error("cannot listen at {addr}: any address but loopback needs a token that was given")]
+    #[error(
+        "cannot listen at {addr}: any address but loopback needs a token that was given (BURN_VIRTUAL_TOKEN)"
+    )]
     TokenNeeded {
         /// The address.
         addr: String,
+    },
+    /// Where ranks meet at an address that others can reach, they listen at such addresses, too.
+    #[error(
+        "{store} (MASTER_ADDR) leads to {ip}: any address but loopback needs a token that was given (BURN_VIRTUAL_TOKEN)"
+    )]
+    StoreNeedsToken {
+        /// Where the store is, `host:port`.
+        store: String,
+        /// An address of it.
+        ip: IpAddr,
+    },
+    /// A rank listens at all addresses of one family, and reaches the others by another.
+    #[error(
+        "others cannot reach this rank: it listens at {listens}, and reaches the store at {store} from {from}"
+    )]
+    Family {
+        /// Where it listens.
+        listens: SocketAddr,
+        /// Where the store is, `host:port`.
+        store: String,
+        /// Its own end of the connection to the store.
+        from: IpAddr,
     },
     /// Nobody can find a store whose port is chosen when it is bound.
     #[error(

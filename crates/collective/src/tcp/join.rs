@@ -1,6 +1,6 @@
 //! A rank's way into a group: it meets the others at the store, then connects to each.
 
-use std::net::TcpStream;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::thread;
@@ -8,7 +8,9 @@ use std::thread;
 use super::claims::{Claims, To};
 use super::dial::Dial;
 use super::joining::{Joining, Link, Roster};
+use super::listen::beyond_loopback;
 use super::proof::Key;
+use super::resolve::resolve;
 use super::settings::Host;
 use super::{Door, JoinError, Settings, Store, TcpTransport, host_port};
 use crate::Deadline;
@@ -24,6 +26,7 @@ pub fn join(settings: &Settings) -> Result<TcpTransport, JoinError> {
     if settings.job.world == 1 {
         return TcpTransport::start(0, vec![None], settings.limits.message);
     }
+    check_token(settings, deadline)?;
     let store = host(settings)?;
     let links = Way {
         settings,
@@ -33,6 +36,18 @@ pub fn join(settings: &Settings) -> Result<TcpTransport, JoinError> {
     .go()?;
     drop(store); // after this rank's last words to it
     TcpTransport::start(settings.rank, links, settings.limits.message)
+}
+
+/// Refuses at once what a rank would be refused only when it has reached the store: see [`Way::follow`].
+fn check_token(settings: &Settings, deadline: Deadline) -> Result<(), JoinError> {
+    if settings.token.is_given() || settings.bind.is_some() {
+        return Ok(());
+    }
+    let store = settings.store.clone();
+    match beyond_loopback(&settings.token, &resolve(&store, deadline)?) {
+        Some(ip) => Err(JoinError::StoreNeedsToken { store, ip }),
+        None => Ok(()),
+    }
 }
 
 /// The store, if this rank is to run it.
@@ -62,14 +77,15 @@ impl Way<'_> {
     /// The connections to all other ranks, by rank.
     fn go(&self) -> Result<Vec<Option<TcpStream>>, JoinError> {
         let settings = self.settings;
-        let at = host_port(&settings.bind, 0);
-        let door = Door::open(&at, &settings.token, &settings.limits, self.deadline)?;
+        let bind = settings.bind.as_ref();
+        let door = bind.map(|host| self.open(host)).transpose()?;
         let whom = match settings.host {
             Host::Rank0 => "store of rank 0",
             Host::Launcher => "store",
         };
         let never = AtomicBool::new(false);
         let stream = self.dial(To::Store, whom, &settings.store, &never)?;
+        let door = door.map_or_else(|| self.follow(&stream), Ok)?;
         let mut joining = Joining::new(settings, door, stream, self.deadline)?;
         match self.connect(&mut joining) {
             Ok(()) => Ok(joining.into_links()),
@@ -78,6 +94,27 @@ impl Way<'_> {
                 Err(error)
             }
         }
+    }
+
+    /// A port for other ranks.
+    fn open(&self, host: &str) -> Result<Door, JoinError> {
+        let (at, settings) = (host_port(host, 0), self.settings);
+        Door::open(&at, &settings.token, &settings.limits, self.deadline)
+    }
+
+    /// A port for other ranks, which reach this one in the same way as it reached the store: what name
+    /// that has, and of which family its addresses are, does not matter.
+    fn follow(&self, store: &TcpStream) -> Result<Door, JoinError> {
+        let own = store.local_addr().map_err(|fault| JoinError::System {
+            what: "this rank's own address",
+            reason: fault.to_string(),
+        })?;
+        let all = match own.ip().to_canonical() {
+            ip if ip.is_loopback() => ip,
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        self.open(&all.to_string())
     }
 
     /// Connects to lower ranks, and lets higher ones connect: in two threads, so that neither waits

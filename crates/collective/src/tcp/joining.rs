@@ -53,10 +53,7 @@ impl<'a> Joining<'a> {
         store: TcpStream,
         deadline: Deadline,
     ) -> Result<Self, JoinError> {
-        let address = address(settings, &door, &store).map_err(|fault| JoinError::System {
-            what: "this rank's own address",
-            reason: fault.to_string(),
-        })?;
+        let address = address(settings, &door, &store)?;
         let world = settings.job.world;
         let courier = Courier::new(store, world).map_err(|fault| JoinError::System {
             what: "the connection to the store",
@@ -295,14 +292,27 @@ fn answer(settings: &Settings, roster: Option<&Roster>, claims: &Claims) -> Answ
 }
 
 /// What to tell the others.
-fn address(settings: &Settings, door: &Door, store: &TcpStream) -> std::io::Result<String> {
-    let bound = door.addr()?;
-    Ok(match &settings.advertise {
-        Some(host) => host_port(host, bound.port()),
-        // Bound to all addresses: the store's side of this host is what others see.
-        None if bound.ip().is_unspecified() => {
-            SocketAddr::new(store.local_addr()?.ip(), bound.port()).to_string()
-        }
-        None => bound.to_string(),
-    })
+fn address(settings: &Settings, door: &Door, store: &TcpStream) -> Result<String, JoinError> {
+    let unknown = |fault: std::io::Error| JoinError::System {
+        what: "this rank's own address",
+        reason: fault.to_string(),
+    };
+    let bound = door.addr().map_err(unknown)?;
+    if let Some(host) = &settings.advertise {
+        return Ok(host_port(host, bound.port()));
+    }
+    if !bound.ip().is_unspecified() {
+        return Ok(bound.to_string());
+    }
+    // Bound to all addresses: the store's side of this host is what others see.
+    let from = store.local_addr().map_err(unknown)?.ip().to_canonical();
+    // One of version 6 is open to version 4 as well.
+    if bound.is_ipv4() && from.is_ipv6() {
+        return Err(JoinError::Family {
+            listens: bound,
+            store: settings.store.clone(),
+            from,
+        });
+    }
+    Ok(SocketAddr::new(from, bound.port()).to_string())
 }

@@ -1,7 +1,7 @@
 //! Opening a port, and who may open which.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 
 use super::resolve::resolve;
 use super::{JoinError, Token};
@@ -15,7 +15,7 @@ pub(super) fn listen(
     deadline: Deadline,
 ) -> Result<TcpListener, JoinError> {
     let addresses = resolve(at, deadline)?;
-    if !token.is_given() && !addresses.iter().all(is_loopback) {
+    if beyond_loopback(token, &addresses).is_some() {
         let addr = at.to_owned();
         return Err(JoinError::TokenNeeded { addr });
     }
@@ -31,8 +31,11 @@ fn bind(addresses: &[SocketAddr]) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-fn is_loopback(address: &SocketAddr) -> bool {
-    address.ip().to_canonical().is_loopback()
+/// The first of the addresses that may not be used with this token.
+pub(super) fn beyond_loopback(token: &Token, addresses: &[SocketAddr]) -> Option<IpAddr> {
+    let ips = addresses.iter().map(|address| address.ip().to_canonical());
+    let mut beyond = ips.filter(|ip| !token.is_given() && !ip.is_loopback());
+    beyond.next()
 }
 
 #[cfg(test)]

@@ -84,9 +84,10 @@ pub struct Settings {
     pub store: String,
     /// Who runs the store.
     pub host: Host,
-    /// Name or address of this host that other ranks connect to: loopback by default, and any other
-    /// needs a token that was given.
-    pub bind: String,
+    /// Name or address of this host that other ranks connect to. By default this follows from how the
+    /// store is reached: loopback where that is, else all addresses of the same family. Any address
+    /// but loopback needs a token that was given.
+    pub bind: Option<String>,
     /// What to tell the others instead of the bound address, if they reach this host by another name.
     pub advertise: Option<String>,
     /// The longest that forming the group may take.
@@ -105,7 +106,7 @@ impl Settings {
             token: Token::default(),
             store: store.into(),
             host: Host::default(),
-            bind: "127.0.0.1".to_owned(),
+            bind: None,
             advertise: None,
             timeout: Duration::from_secs(60),
             limits: Limits::default(),

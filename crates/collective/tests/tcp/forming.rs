@@ -199,7 +199,7 @@ fn address_that_others_reach_needs_a_token_that_was_given() {
     assert!(matches!(error, JoinError::TokenNeeded { .. }), "{error}");
     let store = store(2);
     let open = Settings {
-        bind: "0.0.0.0".to_owned(),
+        bind: Some("0.0.0.0".to_owned()),
         ..settings(&store, 0, 2)
     };
     let error = refusal(join(&open));
@@ -212,7 +212,7 @@ fn group_forms_when_ranks_listen_at_all_addresses_with_a_token() {
     let store = Store::bind("127.0.0.1:0", &job, &token, &Limits::default()).unwrap();
     assert_works(join_all((0..3).map(|rank| Settings {
         token: token.clone(),
-        bind: "0.0.0.0".to_owned(),
+        bind: Some("0.0.0.0".to_owned()),
         advertise: (rank == 1).then(|| "localhost".to_owned()),
         ..settings(&store, rank, 3)
     })));
@@ -224,19 +224,88 @@ fn group_forms_over_ipv6_and_by_name() {
         return; // this host has no IPv6
     }
     for (host, bind) in [
-        ("::1", "::1"),
-        ("localhost", "localhost"),
-        ("::1", "127.0.0.1"),
+        ("::1", Some("::1")),
+        ("localhost", Some("localhost")),
+        ("::1", Some("127.0.0.1")),
+        ("::1", None),
+        ("[::1]", None),
+        ("::ffff:127.0.0.1", None),
     ] {
         let at = host_port(host, 0);
         let store = Store::bind(&at, &Job::new(3), &Token::default(), &Limits::default()).unwrap();
         let port = store.addr().port();
         assert_works(join_all((0..3).map(|rank| Settings {
             store: host_port(host, port),
-            bind: bind.to_owned(),
+            bind: bind.map(str::to_owned),
             ..settings(&store, rank, 3)
         })));
     }
+}
+
+/// Ranks that a launcher told no more than where to meet, and their secret if they have one.
+fn assert_forms_at(master: &str, token: &Token) {
+    let port = free_address().rsplit_once(':').unwrap().1.parse().unwrap();
+    assert_works(join_all((0..3).map(|rank| Settings {
+        token: token.clone(),
+        timeout: Duration::from_secs(8),
+        ..Settings::new(host_port(master, port), rank, 3)
+    })));
+}
+
+#[test]
+fn group_forms_wherever_the_name_of_the_place_to_meet_leads() {
+    for master in ["127.0.0.1", "127.3.0.1", "localhost"] {
+        assert_forms_at(master, &Token::default());
+    }
+    let token = Token::random().unwrap();
+    if let Some(name) = host_name() {
+        assert_forms_at(&name, &token);
+    }
+    if TcpListener::bind("[::1]:0").is_ok() {
+        assert_forms_at("::1", &Token::default());
+        assert_forms_at("[::1]", &Token::default());
+    }
+}
+
+/// The name of this host, if it leads to an address that can be listened at.
+fn host_name() -> Option<String> {
+    let name = std::fs::read_to_string("/etc/hostname").ok()?;
+    let name = name.trim();
+    TcpListener::bind((name, 0)).ok().map(|_| name.to_owned())
+}
+
+#[test]
+fn place_to_meet_that_others_reach_needs_a_token_that_was_given() {
+    // Documentation addresses (RFC 5737, 3849): nobody is there.
+    for (at, ip) in [
+        ("192.0.2.1:9", "192.0.2.1"),
+        ("[2001:db8::1]:9", "2001:db8::1"),
+    ] {
+        for rank in 0..2 {
+            let error = join(&Settings::new(at, rank, 2)).unwrap_err();
+            assert!(
+                matches!(error, JoinError::StoreNeedsToken { .. }),
+                "{error}"
+            );
+            assert_contains(&error.to_string(), &[at, ip, "BURN_VIRTUAL_TOKEN"]);
+        }
+    }
+}
+
+#[test]
+fn rank_that_listens_at_version_4_only_is_told_when_the_store_is_at_version_6() {
+    if TcpListener::bind("[::1]:0").is_err() {
+        return; // this host has no IPv6
+    }
+    let (job, token) = (Job::new(2), Token::random().unwrap());
+    let store = Store::bind("[::1]:0", &job, &token, &Limits::default()).unwrap();
+    let open = Settings {
+        token,
+        bind: Some("0.0.0.0".to_owned()),
+        ..settings(&store, 0, 2)
+    };
+    let error = refusal(join(&open));
+    assert_contains(&error, &["listens at 0.0.0.0:", "from ::1"]);
 }
 
 #[test]
@@ -362,7 +431,7 @@ fn every_rank_errs_when_one_accepts_and_never_answers_case_37() {
     let store = store(3);
     let at = |rank| Settings {
         advertise: (rank == 0).then(|| told.to_owned()),
-        bind: if rank == 0 { bound } else { "127.0.0.1" }.to_owned(),
+        bind: (rank == 0).then(|| bound.to_owned()),
         ..settings(&store, rank, 3)
     };
     let first = start(at(0));

@@ -138,7 +138,7 @@ fn process_of_a_rank() {
     }
     let left = Arc::new(AtomicUsize::new(usize::MAX));
     let (mut group, mut strangers, mut options) = (None, vec![], options());
-    let (mut timeout, mut bind) = (TIMEOUT, "127.0.0.1".to_owned());
+    let (mut timeout, mut bind) = (TIMEOUT, None);
     for order in std::io::stdin().lines().map_while(Result::ok) {
         let words: Vec<_> = order.split(' ').collect();
         match &words[..] {
@@ -167,7 +167,7 @@ fn process_of_a_rank() {
                     ..Options::default()
                 };
             }
-            ["bind", host] => bind = (*host).to_owned(),
+            ["bind", host] => bind = Some((*host).to_owned()),
             ["strangers", words, count, at] => {
                 let (count, at) = (count.parse().unwrap(), at.parse().unwrap());
                 strangers = strangers::strangers(Words::of(words), count, at);
