@@ -39,19 +39,21 @@ impl Dial<'_> {
     pub(super) fn run(&self) -> Result<TcpStream, JoinError> {
         let addresses = resolve(self.at, self.deadline)?;
         let mut rest = FIRST_REST;
-        let mut last = TimedError::Late;
+        let mut last = None;
         loop {
             match self.try_all(&addresses) {
                 Ok(stream) => return Ok(stream),
                 // That the time is up says less than what went wrong before.
-                Err(Fault::Broken(TimedError::Late)) => {}
-                Err(Fault::Broken(fault)) => last = fault,
+                Err(Fault::Broken(fault @ (TimedError::Late | TimedError::Cancelled))) => {
+                    last.get_or_insert(fault);
+                }
+                Err(Fault::Broken(fault)) => last = Some(fault),
                 Err(fault) => return Err(self.error(fault)),
             }
             let called_off = self.cancelled.load(Ordering::Relaxed);
             match self.deadline.slice(rest) {
                 Some(rest) if !called_off => thread::sleep(rest),
-                _ => return Err(self.error(Fault::Broken(last))),
+                _ => return Err(self.error(Fault::Broken(last.unwrap_or(TimedError::Late)))),
             }
             rest = (rest * 2).min(LONGEST_REST);
         }

@@ -156,8 +156,9 @@ pub enum JoinError {
     },
     /// Some ranks did not come, or did not connect to the others, in time.
     #[error(
-        "rank {rank}: no group of {world} within {waited:?}, missing: {}{}",
+        "rank {rank}: no group of {world} within {waited:?}, missing: {}{}{}",
         list(missing),
+        reasons.iter().map(|why| format!("; {why}")).collect::<String>(),
         also(refused)
     )]
     Missing {
@@ -169,6 +170,9 @@ pub enum JoinError {
         missing: Vec<usize>,
         /// Time since this rank began to join.
         waited: Duration,
+        /// Why: the ranks that this one could not connect to, where and why not, and the words of the
+        /// rank that was the first to give up.
+        reasons: Vec<String>,
         /// Who was refused meanwhile, and why.
         refused: Vec<String>,
     },
@@ -225,19 +229,23 @@ mod tests {
 
     #[test]
     fn text_lists_missing_and_refused_ranks() {
-        let error = |refused: &[&str]| {
+        let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+        let error = |reasons: &[&str], refused: &[&str]| {
             JoinError::Missing {
                 rank: 0,
                 world: 4,
                 missing: vec![1, 3],
                 waited: Duration::from_secs(2),
-                refused: refused.iter().map(|&text| text.to_owned()).collect(),
+                reasons: owned(reasons),
+                refused: owned(refused),
             }
             .to_string()
         };
         let text = "rank 0: no group of 4 within 2s, missing: 1, 3";
-        assert_eq!(error(&[]), text);
+        assert_eq!(error(&[], &[]), text);
+        let reasons = format!("{text}; rank 1 at [::1]:9: no answer");
+        assert_eq!(error(&["rank 1 at [::1]:9: no answer"], &[]), reasons);
         let refused = format!("{text}; refused meanwhile: rank 1: no; rank 2: no");
-        assert_eq!(error(&["rank 1: no", "rank 2: no"]), refused);
+        assert_eq!(error(&[], &["rank 1: no", "rank 2: no"]), refused);
     }
 }

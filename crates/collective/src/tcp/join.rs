@@ -3,11 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Sender};
-use std::thread;
+use std::thread::{self, Scope};
 
 use super::claims::{Claims, To};
 use super::dial::Dial;
-use super::joining::{Joining, Link, Roster};
+use super::joining::{Dialed, Joining, Roster};
 use super::listen::beyond_loopback;
 use super::proof::Key;
 use super::resolve::resolve;
@@ -117,42 +117,45 @@ impl Way<'_> {
         self.open(&all.to_string())
     }
 
-    /// Connects to lower ranks, and lets higher ones connect: in two threads, so that neither waits
-    /// for the other.
+    /// Connects to lower ranks, and lets higher ones connect: in a thread for each lower one, so that
+    /// none waits for another, and it is known of each why it cannot be reached.
     fn connect(&self, joining: &mut Joining<'_>) -> Result<(), JoinError> {
         let roster = joining.gather()?;
         let (sender, receiver) = mpsc::channel();
         let called_off = AtomicBool::new(false);
-        thread::scope(|scope| {
-            let dialer = thread::Builder::new().name("dialer".to_owned());
-            dialer
-                .spawn_scoped(scope, || self.dial_lower(&roster, &sender, &called_off))
-                .map_err(|fault| JoinError::System {
-                    what: "a thread to connect to other ranks",
-                    reason: fault.to_string(),
-                })?;
-            let linked = joining.link(&receiver);
+        let linked = thread::scope(|scope| {
+            let dialing = self.dial_lower(scope, &roster, &sender, &called_off);
+            let linked = dialing.and_then(|()| joining.link(&receiver));
             called_off.store(true, Ordering::Relaxed);
             linked
-        })?;
+        });
+        linked.map_err(|error| joining.explain(error, &receiver))?;
         joining.wait_for_all()
     }
 
-    fn dial_lower(
-        &self,
-        roster: &Roster,
-        sender: &Sender<Result<Link, JoinError>>,
-        called_off: &AtomicBool,
-    ) {
+    fn dial_lower<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        roster: &'scope Roster,
+        sender: &Sender<Dialed>,
+        called_off: &'scope AtomicBool,
+    ) -> Result<(), JoinError> {
         for (rank, at) in roster.addresses.iter().enumerate().take(self.settings.rank) {
-            let to = To::Rank(rank, roster.forming);
-            let result = self.dial(to, &format!("rank {rank}"), at, called_off);
-            let failed = result.is_err();
-            let received = sender.send(result.map(|stream| (rank, stream)));
-            if failed || received.is_err() {
-                return;
-            }
+            let sender = sender.clone();
+            let dial = move || {
+                let to = To::Rank(rank, roster.forming);
+                let result = self.dial(to, &format!("rank {rank}"), at, called_off);
+                // Nobody listens any more where another rank's failure came first.
+                let _ = sender.send((rank, result));
+            };
+            let dialer = thread::Builder::new().name(format!("dial rank {rank}"));
+            let spawned = dialer.spawn_scoped(scope, dial);
+            spawned.map_err(|fault| JoinError::System {
+                what: "a thread to connect to another rank",
+                reason: fault.to_string(),
+            })?;
         }
+        Ok(())
     }
 
     fn dial(

@@ -21,8 +21,8 @@ const REST: Duration = Duration::from_millis(2);
 /// Time for last words to the store.
 const LINGER: Duration = Duration::from_millis(100);
 
-/// A connection to another rank.
-pub(super) type Link = (usize, TcpStream);
+/// What came of connecting to this rank.
+pub(super) type Dialed = (usize, Result<TcpStream, JoinError>);
 
 /// Where all ranks are, in rank order.
 #[derive(Clone, Debug)]
@@ -42,6 +42,7 @@ pub(super) struct Joining<'a> {
     refused: Vec<String>,
     roster: Option<Roster>,
     links: Vec<Option<TcpStream>>,
+    unreached: Vec<Option<JoinError>>,
     formed: bool,
 }
 
@@ -69,6 +70,7 @@ impl<'a> Joining<'a> {
             refused: Vec::new(),
             roster: None,
             links: (0..world).map(|_| None).collect(),
+            unreached: (0..world).map(|_| None).collect(),
             formed: false,
         })
     }
@@ -80,10 +82,7 @@ impl<'a> Joining<'a> {
     }
 
     /// Waits for the connections to all other ranks: those that come in, and those in `dialed`.
-    pub(super) fn link(
-        &mut self,
-        dialed: &Receiver<Result<Link, JoinError>>,
-    ) -> Result<(), JoinError> {
+    pub(super) fn link(&mut self, dialed: &Receiver<Dialed>) -> Result<(), JoinError> {
         let own = self.settings.rank;
         self.wait(
             |joining| joining.take(dialed),
@@ -99,6 +98,22 @@ impl<'a> Joining<'a> {
     pub(super) fn wait_for_all(&mut self) -> Result<(), JoinError> {
         self.courier.say(&Message::Linked);
         self.wait(|_| Ok(false), |joining| joining.formed.then_some(()))
+    }
+
+    /// Adds to an error why ranks could not be reached, once nobody tries any more.
+    pub(super) fn explain(&mut self, error: JoinError, dialed: &Receiver<Dialed>) -> JoinError {
+        // Another fault came too late to be the reason.
+        while self.take(dialed).is_err() {}
+        let mut error = error;
+        if let JoinError::Missing { reasons, .. } = &mut error {
+            let unreached = self.unreached.iter().enumerate().rev();
+            for (rank, fault) in unreached {
+                if let Some(JoinError::Connect { addr, reason, .. }) = fault {
+                    reasons.insert(0, format!("rank {rank} at {addr}: {reason}"));
+                }
+            }
+        }
+        error
     }
 
     pub(super) fn into_links(self) -> Vec<Option<TcpStream>> {
@@ -165,7 +180,11 @@ impl<'a> Joining<'a> {
             Message::Failed(None, missing, reason) if missing.is_empty() => {
                 return Err(self.store_gone(&reason));
             }
-            Message::Failed(_, missing, _) => return Err(self.missing(missing)),
+            Message::Failed(_, missing, reason) => {
+                // Ranks that did not come are known by all; who cannot be reached, by who tried.
+                let linking = self.roster.is_some();
+                return Err(self.missing(missing, linking.then_some(reason)));
+            }
             Message::Refused(reason) => {
                 return Err(JoinError::Refused {
                     rank,
@@ -202,13 +221,13 @@ impl<'a> Joining<'a> {
         self.door.moved()
     }
 
-    fn take(&mut self, dialed: &Receiver<Result<Link, JoinError>>) -> Result<bool, JoinError> {
+    fn take(&mut self, dialed: &Receiver<Dialed>) -> Result<bool, JoinError> {
         let mut came = false;
-        for result in dialed.try_iter() {
+        for (rank, result) in dialed.try_iter() {
             match result {
-                Ok((rank, stream)) => self.links[rank] = Some(stream),
+                Ok(stream) => self.links[rank] = Some(stream),
                 // In vain until the deadline, which is this rank's as well: it lists all it misses.
-                Err(JoinError::Connect { .. }) => {}
+                Err(fault @ JoinError::Connect { .. }) => self.unreached[rank] = Some(fault),
                 Err(fault) => return Err(fault),
             }
             came = true;
@@ -230,7 +249,7 @@ impl<'a> Joining<'a> {
         if self.roster.is_some() {
             let missing: Vec<usize> = ranks.clone().filter(lacks_link).collect();
             if !missing.is_empty() {
-                return self.missing(missing);
+                return self.missing(missing, None);
             }
         }
         let missing: Vec<usize> = ranks.filter(|rank| !self.here.contains(rank)).collect();
@@ -238,15 +257,16 @@ impl<'a> Joining<'a> {
         if missing.is_empty() || !self.here.contains(&own) {
             return self.store_gone("no answer");
         }
-        self.missing(missing)
+        self.missing(missing, None)
     }
 
-    fn missing(&self, missing: Vec<usize>) -> JoinError {
+    fn missing(&self, missing: Vec<usize>, reason: Option<String>) -> JoinError {
         JoinError::Missing {
             rank: self.settings.rank,
             world: self.settings.job.world,
             missing,
             waited: self.deadline.elapsed(),
+            reasons: Vec::from_iter(reason),
             refused: self.refused.clone(),
         }
     }

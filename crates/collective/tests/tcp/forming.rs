@@ -415,13 +415,19 @@ fn join_ends_at_its_deadline_when_the_answer_comes_byte_by_byte_case_37() {
 fn every_rank_errs_when_one_cannot_be_reached() {
     let store = store(3);
     let ranks = (0..3).map(|rank| Settings {
-        timeout: Duration::from_millis(700),
+        timeout: Duration::from_secs(2),
         // Nothing listens there: all of this host's 127.0.0.0/8 is loopback.
-        advertise: (rank == 0).then(|| "127.0.0.9".to_owned()),
+        advertise: (rank < 2).then(|| "127.0.0.9".to_owned()),
         ..settings(&store, rank, 3)
     });
-    for joined in join_all(ranks) {
-        assert_contains(&refusal(joined), &["missing: "]);
+    let errors: Vec<_> = join_all(ranks).into_iter().map(refusal).collect();
+    for error in &errors {
+        assert_contains(error, &["missing: "]);
+    }
+    // Rank 2 tried both.
+    for rank in 0..2 {
+        let reason = format!("; rank {rank} at 127.0.0.9:");
+        assert_contains(&errors[2], &[&reason, "refused"]);
     }
 }
 
