@@ -78,7 +78,7 @@ pub use group::{Group, Options};
 pub use memory::MemoryTransport;
 pub use reduce::Reduce;
 pub use shares::Shares;
-pub use stall::{OnStall, Stall};
+pub use stall::{OnStall, Reporter, Stall};
 pub use tag::{Match, Operation, Tag};
 pub use tcp::TcpTransport;
 pub use transport::{Lender, Sent, Transport};

@@ -47,19 +47,19 @@ pub struct Stall {
 impl fmt::Display for Stall {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rank, call, .. } = self;
-        // Tenths count where seconds are few.
-        let tenths = if self.waited < Duration::from_secs(10) {
-            1
-        } else {
-            0
-        };
-        let (seconds, here) = (self.waited.as_secs_f64(), list(&self.here));
+        let (waited, here) = (seconds(self.waited), list(&self.here));
         let missing = list(&self.missing);
         write!(
             formatter,
-            "rank {rank}: {call}: waiting for {seconds:.tenths$} s; here: {here}; missing: {missing}"
+            "rank {rank}: {call}: waiting for {waited}; here: {here}; missing: {missing}"
         )
     }
+}
+
+/// A wait in seconds, with tenths where they are few.
+pub(crate) fn seconds(waited: Duration) -> String {
+    let tenths = usize::from(waited < Duration::from_secs(10));
+    format!("{:.tenths$} s", waited.as_secs_f64())
 }
 
 fn list(ranks: &[usize]) -> String {
@@ -77,18 +77,22 @@ fn list(ranks: &[usize]) -> String {
 ///     ..Options::default()
 /// };
 /// ```
-#[derive(Clone, Default)]
-pub struct OnStall(Option<Arc<Report>>);
+pub type OnStall = Reporter<Stall>;
 
-type Report = dyn Fn(&Stall) + Send + Sync;
+/// What is done with word of a long wait: by default, a line on stderr.
+pub struct Reporter<S>(Option<Arc<Report<S>>>);
 
-impl OnStall {
+type Report<S> = dyn Fn(&S) + Send + Sync;
+
+impl<S> Reporter<S> {
     /// Calls `report`, on the thread that waits.
-    pub fn call(report: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
+    pub fn call(report: impl Fn(&S) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(report)))
     }
+}
 
-    pub(crate) fn report(&self, stall: &Stall) {
+impl<S: fmt::Display> Reporter<S> {
+    pub(crate) fn report(&self, stall: &S) {
         match &self.0 {
             Some(report) => report(stall),
             // In vain if nobody reads it any more.
@@ -97,7 +101,19 @@ impl OnStall {
     }
 }
 
-impl fmt::Debug for OnStall {
+impl<S> Default for Reporter<S> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<S> Clone for Reporter<S> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<S> fmt::Debug for Reporter<S> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self.0 {
             None => "OnStall(stderr)",
@@ -107,7 +123,7 @@ impl fmt::Debug for OnStall {
 }
 
 /// Clones are equal, and so are the defaults.
-impl PartialEq for OnStall {
+impl<S> PartialEq for Reporter<S> {
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (None, None) => true,
@@ -117,7 +133,7 @@ impl PartialEq for OnStall {
     }
 }
 
-impl Eq for OnStall {}
+impl<S> Eq for Reporter<S> {}
 
 #[cfg(test)]
 mod tests {

@@ -32,6 +32,8 @@ pub(super) struct Dial<'a> {
     pub(super) at: &'a str,
     pub(super) deadline: Deadline,
     pub(super) cancelled: &'a AtomicBool,
+    /// Called after each round of tries in vain, with the last fault that says something.
+    pub(super) failed: &'a dyn Fn(&TimedError),
 }
 
 impl Dial<'_> {
@@ -39,21 +41,20 @@ impl Dial<'_> {
     pub(super) fn run(&self) -> Result<TcpStream, JoinError> {
         let addresses = resolve(self.at, self.deadline)?;
         let mut rest = FIRST_REST;
-        let mut last = None;
+        let mut last = TimedError::Late;
         loop {
             match self.try_all(&addresses) {
                 Ok(stream) => return Ok(stream),
                 // That the time is up says less than what went wrong before.
-                Err(Fault::Broken(fault @ (TimedError::Late | TimedError::Cancelled))) => {
-                    last.get_or_insert(fault);
-                }
-                Err(Fault::Broken(fault)) => last = Some(fault),
+                Err(Fault::Broken(TimedError::Late | TimedError::Cancelled)) => {}
+                Err(Fault::Broken(fault)) => last = fault,
                 Err(fault) => return Err(self.error(fault)),
             }
+            (self.failed)(&last);
             let called_off = self.cancelled.load(Ordering::Relaxed);
             match self.deadline.slice(rest) {
                 Some(rest) if !called_off => thread::sleep(rest),
-                _ => return Err(self.error(Fault::Broken(last.unwrap_or(TimedError::Late)))),
+                _ => return Err(self.error(Fault::Broken(last))),
             }
             rest = (rest * 2).min(LONGEST_REST);
         }

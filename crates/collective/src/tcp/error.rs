@@ -171,7 +171,7 @@ pub enum JoinError {
         /// Time since this rank began to join.
         waited: Duration,
         /// Why: the ranks that this one could not connect to, where and why not, and the words of the
-        /// rank that was the first to give up.
+        /// rank that was the first to give up, or of the store.
         reasons: Vec<String>,
         /// Who was refused meanwhile, and why.
         refused: Vec<String>,

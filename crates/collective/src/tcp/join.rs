@@ -12,7 +12,9 @@ use super::listen::beyond_loopback;
 use super::proof::Key;
 use super::resolve::resolve;
 use super::settings::Host;
-use super::{Door, JoinError, Settings, Store, TcpTransport, host_port};
+use super::stall::Watch;
+use super::timed::TimedError;
+use super::{Awaited, Door, JoinError, Settings, Store, TcpTransport, host_port};
 use crate::Deadline;
 
 /// Joins a group and returns when all its ranks have. On an error of one, all get one.
@@ -28,12 +30,13 @@ pub fn join(settings: &Settings) -> Result<TcpTransport, JoinError> {
     }
     check_token(settings, deadline)?;
     let store = host(settings)?;
+    let watch = Watch::new(settings, deadline);
     let links = Way {
         settings,
         key: Key::new(&settings.token),
         deadline,
     }
-    .go()?;
+    .go(&watch)?;
     drop(store); // after this rank's last words to it
     TcpTransport::start(settings.rank, links, settings.limits.message)
 }
@@ -75,7 +78,7 @@ struct Way<'a> {
 
 impl Way<'_> {
     /// The connections to all other ranks, by rank.
-    fn go(&self) -> Result<Vec<Option<TcpStream>>, JoinError> {
+    fn go(&self, watch: &Watch<'_>) -> Result<Vec<Option<TcpStream>>, JoinError> {
         let settings = self.settings;
         let bind = settings.bind.as_ref();
         let door = bind.map(|host| self.open(host)).transpose()?;
@@ -84,9 +87,17 @@ impl Way<'_> {
             Host::Launcher => "store",
         };
         let never = AtomicBool::new(false);
-        let stream = self.dial(To::Store, whom, &settings.store, &never)?;
+        let stalled = |reason: &TimedError| {
+            watch.look(|| {
+                Some(Awaited::Store {
+                    addr: settings.store.clone(),
+                    reason: reason.to_string(),
+                })
+            });
+        };
+        let stream = self.dial(To::Store, whom, &settings.store, &never, &stalled)?;
         let door = door.map_or_else(|| self.follow(&stream), Ok)?;
-        let mut joining = Joining::new(settings, door, stream, self.deadline)?;
+        let mut joining = Joining::new(settings, door, stream, watch)?;
         match self.connect(&mut joining) {
             Ok(()) => Ok(joining.into_links()),
             Err(error) => {
@@ -144,7 +155,7 @@ impl Way<'_> {
             let sender = sender.clone();
             let dial = move || {
                 let to = To::Rank(rank, roster.forming);
-                let result = self.dial(to, &format!("rank {rank}"), at, called_off);
+                let result = self.dial(to, &format!("rank {rank}"), at, called_off, &|_| {});
                 // Nobody listens any more where another rank's failure came first.
                 let _ = sender.send((rank, result));
             };
@@ -164,6 +175,7 @@ impl Way<'_> {
         whom: &str,
         at: &str,
         cancelled: &AtomicBool,
+        failed: &dyn Fn(&TimedError),
     ) -> Result<TcpStream, JoinError> {
         Dial {
             key: &self.key,
@@ -178,6 +190,7 @@ impl Way<'_> {
             at,
             deadline: self.deadline,
             cancelled,
+            failed,
         }
         .run()
     }

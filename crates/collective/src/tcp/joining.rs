@@ -12,7 +12,8 @@ use super::meeting::NOTES;
 use super::message::{Message, Phase};
 use super::pace::Pace;
 use super::resolve::host_port;
-use super::{JoinError, Settings};
+use super::stall::Watch;
+use super::{Awaited, JoinError, Settings};
 use crate::Deadline;
 
 /// The longest rest before looking again.
@@ -33,7 +34,7 @@ pub(super) struct Roster {
 
 pub(super) struct Joining<'a> {
     settings: &'a Settings,
-    deadline: Deadline,
+    watch: &'a Watch<'a>,
     courier: Courier,
     door: Door,
     address: String,
@@ -52,7 +53,7 @@ impl<'a> Joining<'a> {
         settings: &'a Settings,
         door: Door,
         store: TcpStream,
-        deadline: Deadline,
+        watch: &'a Watch<'a>,
     ) -> Result<Self, JoinError> {
         let address = address(settings, &door, &store)?;
         let world = settings.job.world;
@@ -62,7 +63,7 @@ impl<'a> Joining<'a> {
         })?;
         Ok(Self {
             settings,
-            deadline,
+            watch,
             courier,
             door,
             address,
@@ -142,9 +143,10 @@ impl<'a> Joining<'a> {
             if let Some(done) = done(self) {
                 return Ok(done);
             }
-            if self.deadline.remaining().is_none() {
+            if self.watch.deadline().remaining().is_none() {
                 return Err(self.late());
             }
+            self.watch.look(|| self.awaited());
             pace.rest(happened.contains(&true));
         }
     }
@@ -180,10 +182,10 @@ impl<'a> Joining<'a> {
             Message::Failed(None, missing, reason) if missing.is_empty() => {
                 return Err(self.store_gone(&reason));
             }
-            Message::Failed(_, missing, reason) => {
-                // Ranks that did not come are known by all; who cannot be reached, by who tried.
-                let linking = self.roster.is_some();
-                return Err(self.missing(missing, linking.then_some(reason)));
+            Message::Failed(by, missing, reason) => {
+                // That ranks did not come needs no word of another one that waited for them, too.
+                let tells = by.is_none() || self.roster.is_some();
+                return Err(self.missing(missing, tells.then_some(reason)));
             }
             Message::Refused(reason) => {
                 return Err(JoinError::Refused {
@@ -241,20 +243,44 @@ impl<'a> Joining<'a> {
         }
     }
 
+    /// The ranks to which this one wants a connection and has none: nobody before the roster is there.
+    fn unlinked(&self) -> Vec<usize> {
+        let lacks_link = |rank: &usize| self.roster.is_some() && self.links[*rank].is_none();
+        self.others().filter(lacks_link).collect()
+    }
+
+    /// The ranks that the store does not count in this phase.
+    fn uncounted(&self) -> Vec<usize> {
+        let lacks = |rank: &usize| !self.here.contains(rank);
+        self.others().filter(lacks).collect()
+    }
+
+    fn others(&self) -> impl Iterator<Item = usize> {
+        let own = self.settings.rank;
+        (0..self.settings.job.world).filter(move |&rank| rank != own)
+    }
+
+    /// What to say meanwhile.
+    fn awaited(&self) -> Option<Awaited> {
+        let unlinked = self.unlinked();
+        let missing = match unlinked.is_empty() {
+            true => self.uncounted(),
+            false => unlinked,
+        };
+        let ranks = 0..self.settings.job.world;
+        let here = ranks.filter(|rank| !missing.contains(rank)).collect();
+        (!missing.is_empty()).then_some(Awaited::Ranks { here, missing })
+    }
+
     /// What to say at the deadline.
     fn late(&self) -> JoinError {
-        let own = self.settings.rank;
-        let ranks = (0..self.settings.job.world).filter(|&rank| rank != own);
-        let lacks_link = |rank: &usize| self.links[*rank].is_none();
-        if self.roster.is_some() {
-            let missing: Vec<usize> = ranks.clone().filter(lacks_link).collect();
-            if !missing.is_empty() {
-                return self.missing(missing, None);
-            }
+        let unlinked = self.unlinked();
+        if !unlinked.is_empty() {
+            return self.missing(unlinked, None);
         }
-        let missing: Vec<usize> = ranks.filter(|rank| !self.here.contains(rank)).collect();
+        let missing = self.uncounted();
         // A store that is alive counts this rank, and goes on when it misses none.
-        if missing.is_empty() || !self.here.contains(&own) {
+        if missing.is_empty() || !self.here.contains(&self.settings.rank) {
             return self.store_gone("no answer");
         }
         self.missing(missing, None)
@@ -265,7 +291,7 @@ impl<'a> Joining<'a> {
             rank: self.settings.rank,
             world: self.settings.job.world,
             missing,
-            waited: self.deadline.elapsed(),
+            waited: self.watch.deadline().elapsed(),
             reasons: Vec::from_iter(reason),
             refused: self.refused.clone(),
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{JoinError, Token};
+use super::{JoinError, OnStall, Token};
 
 /// Bytes that a job's id or a bit probe may have.
 const NAME_BYTES: usize = 200;
@@ -92,6 +92,11 @@ pub struct Settings {
     pub advertise: Option<String>,
     /// The longest that forming the group may take.
     pub timeout: Duration,
+    /// When forming takes longer than this, a [`super::Stall`] says who is missing, and again each time
+    /// that it has taken so much longer: 10 s by default, [`Duration::MAX`] for never.
+    pub stall: Duration,
+    /// What is done with that: by default, a line on stderr.
+    pub on_stall: OnStall,
     /// What is bounded.
     pub limits: Limits,
 }
@@ -109,6 +114,8 @@ impl Settings {
             bind: None,
             advertise: None,
             timeout: Duration::from_secs(60),
+            stall: Duration::from_secs(10),
+            on_stall: OnStall::default(),
             limits: Limits::default(),
         }
     }

@@ -2,16 +2,17 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use burn_virtual_collective::tcp::{
-    Host, Job, JoinError, Limits, Settings, Store, Token, host_port, join,
+    Host, Job, JoinError, Limits, OnStall, Settings, Store, Token, host_port, join,
 };
 
 use super::help::{
-    assert_contains, assert_works, first_result, free_address, join_all, listener_at, refusal,
-    result, settings, start, store, within_limit,
+    Joined, LIMIT, assert_contains, assert_works, first_result, free_address, join_all,
+    listener_at, refusal, result, settings, start, store, within_limit,
 };
 
 #[test]
@@ -78,6 +79,72 @@ fn every_rank_says_who_is_missing_at_the_deadline_case_40() {
     for joined in join_all(with_rank_0) {
         assert_contains(&refusal(joined), &["missing: 3"]);
     }
+}
+
+/// Joins in vain until two lines about stalls hold all of `parts`: others may take a while to come, and
+/// are missing before.
+#[track_caller]
+fn assert_says_twice(settings: Settings, parts: &[&str]) {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        join(&Settings {
+            timeout: LIMIT,
+            stall: Duration::from_millis(100),
+            on_stall: OnStall::call(move |stall| drop(sender.send(stall.to_string()))),
+            ..settings
+        })
+    });
+    let mut lines = Vec::new();
+    let holds_all = |line: &&String| parts.iter().all(|part| line.contains(part));
+    while lines.iter().filter(holds_all).count() < 2 {
+        match receiver.recv_timeout(LIMIT) {
+            Ok(line) => lines.push(line),
+            Err(_) => panic!("{lines:?} lack {parts:?}"),
+        }
+    }
+}
+
+/// A rank that waits, and says nothing of it.
+fn start_silent(settings: Settings) -> mpsc::Receiver<Joined> {
+    start(Settings {
+        timeout: LIMIT,
+        stall: Duration::MAX,
+        on_stall: OnStall::call(|stall| panic!("{stall}")),
+        ..settings
+    })
+}
+
+#[test]
+fn rank_says_again_and_again_who_is_missing_before_the_deadline() {
+    let store = store(3);
+    let other = start_silent(settings(&store, 2, 3));
+    let line = " to form a group of 3; here: 0, 2; missing: 1";
+    assert_says_twice(settings(&store, 0, 3), &["rank 0: waiting for ", line]);
+    drop(store);
+    assert_contains(
+        &refusal(result(&other)),
+        &["missing: 1; the store was stopped"],
+    );
+}
+
+#[test]
+fn rank_says_before_the_deadline_that_there_is_no_store() {
+    let at = free_address();
+    let line = format!(" to form a group of 2; no store at {at}: ");
+    let parts = ["rank 1: waiting for ", &line, "refused"];
+    assert_says_twice(Settings::new(&at, 1, 2), &parts);
+}
+
+#[test]
+fn rank_says_before_the_deadline_which_rank_it_cannot_connect_to() {
+    let store = store(2);
+    let hidden = start_silent(Settings {
+        advertise: Some("127.0.0.9".to_owned()),
+        ..settings(&store, 0, 2)
+    });
+    assert_says_twice(settings(&store, 1, 2), &["here: 1; missing: 0"]);
+    drop(store);
+    refusal(result(&hidden));
 }
 
 #[test]

@@ -47,6 +47,7 @@ fn dial(addr: SocketAddr, token: Token) -> thread::JoinHandle<Result<TcpStream, 
             at: &addr.to_string(),
             deadline: Deadline::after(Duration::from_secs(8)),
             cancelled: &AtomicBool::new(false),
+            failed: &|_| {},
         }
         .run()
     })
