@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use burn_virtual::distributed::tcp::JoinError;
 use burn_virtual::models::{DigitsError, ZeroBatchSize};
@@ -101,6 +102,15 @@ impl RunError {
             #[cfg(unix)]
             Self::Launch(error) => error.exit_code(),
             _ => 1,
+        }
+    }
+
+    /// How long to wait for somebody who reads it; none if it doesn't say.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        match self {
+            #[cfg(unix)]
+            Self::Launch(error) => error.patience(),
+            _ => None,
         }
     }
 

@@ -34,7 +34,7 @@ use std::sync::Mutex;
 use clap::Parser;
 
 use crate::args::{Args, Command};
-use crate::output::complain;
+use crate::output::{complain, complain_within};
 
 fn main() -> ExitCode {
     // A panic inside a virtual node comes back as an error that names it; the default hook would
@@ -64,7 +64,11 @@ fn main() -> ExitCode {
     match catch_unwind(run) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => {
-            complain(&format!("error: {error}"));
+            let line = format!("error: {error}");
+            match error.patience() {
+                Some(patience) => complain_within(line, patience),
+                None => complain(&line),
+            }
             failure::record(&error.to_string(), error.is_consequence());
             ExitCode::from(error.exit_code())
         }

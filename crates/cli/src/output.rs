@@ -1,6 +1,9 @@
 //! Results on stdout: one JSON object for scripts, or a table for people.
 
 use std::io::{self, Write};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -33,4 +36,16 @@ pub(crate) fn print(report: &impl Report, json: bool) -> io::Result<()> {
 /// One line on stderr; that nobody can read it any more is no reason to fail.
 pub(crate) fn complain(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// The same, where somebody who could read it, but doesn't, is waited for no longer than `patience`.
+pub(crate) fn complain_within(line: String, patience: Duration) {
+    let (done, written) = mpsc::channel();
+    let write = move || {
+        complain(&line);
+        let _ = done.send(());
+    };
+    if thread::Builder::new().spawn(write).is_ok() {
+        let _ = written.recv_timeout(patience);
+    }
 }

@@ -3,12 +3,12 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use burn_virtual::distributed::tcp::JoinError;
 
 use super::report::Report;
 use super::settings::TOKEN;
-use super::signals::Signal;
 use crate::args::MOST_DEVICES;
 
 /// Why a launch failed.
@@ -55,10 +55,6 @@ pub(crate) enum LaunchError {
     },
     #[error("{0}")]
     Failed(Box<Report>),
-    #[error("stopped by {0}")]
-    Signal(Signal),
-    #[error("{processes} processes could not be killed, the first is {first}")]
-    Unkillable { processes: usize, first: u32 },
     #[error("writing the result: {0}")]
     Result(io::Error),
 }
@@ -76,8 +72,15 @@ impl LaunchError {
             | Self::TokenText
             | Self::Token(_) => 2,
             Self::Failed(report) => report.exit_code(),
-            Self::Signal(signal) => signal.exit_code(),
             _ => 1,
+        }
+    }
+
+    /// How long to wait for somebody who reads it; none if it doesn't say.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        match self {
+            Self::Failed(report) => Some(report.patience()),
+            _ => None,
         }
     }
 }

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
@@ -18,6 +18,7 @@ use super::console::Console;
 use super::end::{End, Fate};
 use super::environment;
 use super::logs::Logs;
+use super::patience::Patience;
 use super::redirect::Which;
 use super::report::Line;
 use super::settings::Settings;
@@ -143,11 +144,11 @@ impl Member {
         }
     }
 
-    /// Waits until all of its output is out, or for `until` if it says when.
-    pub(super) fn finish_output(&mut self, until: Option<Instant>) -> Tail {
+    /// Waits until all of its output is out, as long as there is patience for it.
+    pub(super) fn finish_output(&mut self, patience: &mut Patience<'_>) -> Tail {
         let mut last = Tail::default();
         for stream in self.streams.drain(..) {
-            let tail = stream.finish(until);
+            let tail = stream.finish(patience);
             last.result = last.result.or(tail.result);
             last.error = last.error.or(tail.error);
         }

@@ -10,6 +10,7 @@ mod lines;
 mod logs;
 mod member;
 mod output;
+mod patience;
 mod redirect;
 mod report;
 mod settings;
@@ -21,25 +22,25 @@ mod tether;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
 
 use burn_virtual::distributed::tcp::{Limits, Store, host_port};
 
 pub(crate) use args::LaunchArgs;
 use console::Console;
-use end::causes;
+use end::{End, causes};
 pub(crate) use error::LaunchError;
 use guard::Guard;
 pub(crate) use guard::run as run_guard;
 use logs::Logs;
 use member::{Member, Shared};
+use patience::Patience;
 use redirect::Which;
 use report::Report;
 pub(crate) use settings::Settings;
 use stream::Tail;
-use supervisor::{Outcome, Supervisor};
+use supervisor::{Event, Outcome, Supervisor};
 pub(crate) use tether::{TetherArgs, run as run_tethered};
 
 /// `burn-virtual launch`.
@@ -72,20 +73,43 @@ pub(crate) fn launch(settings: &Settings) -> Result<(), LaunchError> {
     });
     let mut members = members.collect::<Result<Vec<_>, LaunchError>>()?;
     let outcome = Supervisor::new(&mut members, &mut guard, settings.kill_after).run(&events);
-    // From here on a signal ends this process: what is left may wait for those who read its output.
-    drop(events);
     shared.over.store(true, Ordering::Release);
-    // Who sent one doesn't want to wait for a reader that reads no more.
-    let until = outcome.signal.map(|_| Instant::now() + settings.kill_after);
-    let finish = |member: &mut Member| member.finish_output(until);
-    let tails: Vec<_> = members.iter_mut().map(finish).collect();
-    let judged = judge(&members, &tails, outcome);
-    match result(&tails) {
-        Some(line) if judged.is_ok() => print(line)?,
-        Some(line) => show_as_output(settings, &shared.console, line),
-        None => {}
+    finish(&shared, &mut members, &outcome, &events)
+}
+
+/// Brings out what is left of the output, and says what the job came to.
+fn finish(
+    shared: &Shared<'_>,
+    members: &mut [Member],
+    outcome: &Outcome,
+    events: &Receiver<Event>,
+) -> Result<(), LaunchError> {
+    let settings = shared.settings;
+    let failed = |member: &Member| member.end().is_none_or(End::has_failed);
+    // A job that succeeded waits for a reader who is slow; whoever sent a signal doesn't.
+    let failed = outcome.signal.is_some() || members.iter().any(failed);
+    let mut patience = Patience::new(events, failed.then_some(settings.kill_after));
+    let tails = members.iter_mut();
+    let tails = tails.map(|member| member.finish_output(&mut patience));
+    let mut tails: Vec<_> = tails.collect();
+    let mut report = judge(settings, members, &tails, outcome);
+    if let Some(line) = tails.iter_mut().find_map(|tail| tail.result.take()) {
+        let shown = if report.is_success() {
+            thread("result", move || print(&line))
+        } else {
+            show_as_output(settings, shared.console.clone(), line)
+        };
+        patience.finish(shown?).transpose()?;
     }
-    judged
+    if let Some(signal) = patience.signal()
+        && report.is_success()
+    {
+        report.add(format!("stopped by {signal}"), signal.exit_code());
+    }
+    if report.is_success() {
+        return Ok(());
+    }
+    Err(LaunchError::Failed(Box::new(report)))
 }
 
 /// Where ranks meet, if it is on this node.
@@ -104,41 +128,25 @@ fn store(settings: &Settings) -> Result<Option<Store>, LaunchError> {
 }
 
 /// What the ends of all processes come to.
-fn judge(members: &[Member], tails: &[Tail], outcome: Outcome) -> Result<(), LaunchError> {
-    let left: Vec<_> = members
-        .iter()
-        .filter(|member| member.end().is_none())
-        .collect();
-    if let Some(first) = left.first() {
-        return Err(LaunchError::Unkillable {
-            processes: left.len(),
-            first: first.pid(),
-        });
-    }
+fn judge(settings: &Settings, members: &[Member], tails: &[Tail], outcome: &Outcome) -> Report {
+    let mut report = Report::new(settings.kill_after);
     if let Some(signal) = outcome.signal {
-        return Err(LaunchError::Signal(signal));
+        report.add(format!("stopped by {signal}"), signal.exit_code());
+    } else {
+        let ends = members.iter().filter_map(Member::end);
+        for end in causes(ends, outcome.stop.as_ref()) {
+            let mut all = members.iter().zip(tails);
+            if let Some((member, tail)) = all.find(|(member, _)| member.rank() == end.rank) {
+                let line = member.line(end, tail.error.as_ref());
+                report.add(&line, line.exit_code());
+            }
+        }
     }
-    let ends = members.iter().filter_map(Member::end);
-    let causes = causes(ends, outcome.stop.as_ref()).into_iter();
-    let mut lines = causes.filter_map(|end| {
-        let (member, tail) = members
-            .iter()
-            .zip(tails)
-            .find(|(member, _)| member.rank() == end.rank)?;
-        Some(member.line(end, tail.error.as_ref()))
-    });
-    match lines.next() {
-        None => Ok(()),
-        Some(first) => Err(LaunchError::Failed(Box::new(Report {
-            first,
-            others: lines.collect(),
-        }))),
+    for member in members.iter().filter(|member| member.end().is_none()) {
+        let (rank, pid) = (member.rank(), member.pid());
+        report.add(format!("rank {rank} could not be killed (pid {pid})"), 1);
     }
-}
-
-/// The line that was held back.
-fn result(tails: &[Tail]) -> Option<&[u8]> {
-    tails.iter().find_map(|tail| tail.result.as_deref())
+    report
 }
 
 /// The launcher's last line, as it is.
@@ -151,10 +159,19 @@ fn print(line: &[u8]) -> Result<(), LaunchError> {
 }
 
 /// Of a job that failed, the last line is one like others.
-fn show_as_output(settings: &Settings, console: &Console, line: &[u8]) {
-    if let Some(prefix) = settings.output.prefix(0, 0, Which::Stdout) {
-        console.write(Which::Stdout, &[prefix.as_bytes(), line, b"\n"].concat());
-    }
+fn show_as_output(
+    settings: &Settings,
+    console: Arc<Console>,
+    line: Vec<u8>,
+) -> Result<JoinHandle<Result<(), LaunchError>>, LaunchError> {
+    let prefix = settings.output.prefix(0, 0, Which::Stdout);
+    thread("result", move || {
+        if let Some(prefix) = prefix {
+            let line = [prefix.as_bytes(), &line, b"\n"].concat();
+            console.write(Which::Stdout, &line);
+        }
+        Ok(())
+    })
 }
 
 fn thread<T: Send + 'static>(

@@ -1,8 +1,8 @@
-//! What the launcher says of processes that failed.
+//! What the launcher says of a job that did not succeed.
 
 use std::fmt;
 use std::path::PathBuf;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use humantime::format_rfc3339_millis;
 
@@ -11,11 +11,12 @@ use super::end::Fate;
 /// Characters of a message that are shown.
 const MESSAGE_CHARS: usize = 1000;
 
-/// The processes that failed by themselves, the earliest first.
+/// Why a job did not succeed: the cause first, and whose exit code counts.
 #[derive(Debug)]
 pub(crate) struct Report {
-    pub(super) first: Line,
-    pub(super) others: Vec<Line>,
+    lines: Vec<String>,
+    exit_code: u8,
+    patience: Duration,
 }
 
 /// One process that failed.
@@ -31,20 +32,49 @@ pub(super) struct Line {
 }
 
 impl Report {
-    /// That of the process that failed first; 1 if it has none.
-    pub(super) fn exit_code(&self) -> u8 {
-        match self.first.fate {
-            Fate::Code(code) => u8::try_from(code).unwrap_or(1),
-            _ => 1,
+    /// Of a job that succeeded, as far as is known; whoever reads it later is waited for so long.
+    pub(super) fn new(patience: Duration) -> Self {
+        Self {
+            lines: Vec::new(),
+            exit_code: 0,
+            patience,
         }
+    }
+
+    /// Adds a reason, and the exit code that counts if it is the first.
+    pub(super) fn add(&mut self, line: impl fmt::Display, exit_code: u8) {
+        if self.lines.is_empty() {
+            self.exit_code = exit_code;
+        }
+        self.lines.push(line.to_string());
+    }
+
+    pub(super) fn is_success(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    pub(super) fn exit_code(&self) -> u8 {
+        self.exit_code
+    }
+
+    pub(super) fn patience(&self) -> Duration {
+        self.patience
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}", self.first)?;
-        let mut others = self.others.iter();
-        others.try_for_each(|line| write!(formatter, "\nalso: {line}"))
+        formatter.write_str(&self.lines.join("\nalso: "))
+    }
+}
+
+impl Line {
+    /// That of the process; 1 if it has none.
+    pub(super) fn exit_code(&self) -> u8 {
+        match self.fate {
+            Fate::Code(code) => u8::try_from(code).unwrap_or(1),
+            _ => 1,
+        }
     }
 }
 
@@ -82,8 +112,6 @@ fn one_line(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn line(rank: usize, fate: Fate, message: Option<&str>) -> Line {
@@ -100,10 +128,16 @@ mod tests {
 
     #[test]
     fn report_names_when_who_how_and_why() {
-        let report = Report {
-            first: line(5, Fate::Code(2), Some("error: no\nluck\u{1b}[31m\n")),
-            others: vec![line(3, Fate::Signal(9), None)],
-        };
+        let mut report = Report::new(Duration::ZERO);
+        assert!(report.is_success());
+        let lines = [
+            line(5, Fate::Code(2), Some("error: no\nluck\u{1b}[31m\n")),
+            line(3, Fate::Signal(9), None),
+        ];
+        for line in lines {
+            report.add(&line, line.exit_code());
+        }
+        assert!(!report.is_success());
         let time = "2000-02-29T00:00:00.042Z";
         let expected = format!(
             "rank 5 failed at {time} (local rank 1, pid 4711, exit code 2): no luck [31m; log: logs/stderr.log\n\
@@ -117,9 +151,7 @@ mod tests {
     #[test]
     fn exit_code_is_1_when_there_is_none() {
         for fate in [Fate::Signal(9), Fate::Code(-1), Fate::Unknown] {
-            let first = line(0, fate, None);
-            let others = Vec::new();
-            assert_eq!(Report { first, others }.exit_code(), 1);
+            assert_eq!(line(0, fate, None).exit_code(), 1);
         }
     }
 }

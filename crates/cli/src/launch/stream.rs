@@ -5,8 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::thread::JoinHandle;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionread};
@@ -14,6 +13,7 @@ use rustix::io::{Errno, ioctl_fionread};
 use super::LaunchError;
 use super::console::Console;
 use super::lines::Lines;
+use super::patience::Patience;
 use super::redirect::Which;
 
 /// A longer line is shown in parts.
@@ -68,18 +68,9 @@ impl Stream {
         super::thread("output", move || carrier.carry(pipe, &over)).map(Self)
     }
 
-    /// Waits for the end, or for `until` if it says when.
-    pub(super) fn finish(self, until: Option<Instant>) -> Tail {
-        while !self.0.is_finished()
-            && let Some(until) = until
-        {
-            if Instant::now() >= until {
-                return Tail::default();
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        // After a panic there is nothing left of it; the job's result doesn't depend on it.
-        self.0.join().unwrap_or_default()
+    /// Waits for the end, as long as there is patience for it.
+    pub(super) fn finish(self, patience: &mut Patience<'_>) -> Tail {
+        patience.finish(self.0).unwrap_or_default()
     }
 }
 

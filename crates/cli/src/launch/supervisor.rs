@@ -133,7 +133,8 @@ impl<'a> Supervisor<'a> {
                     self.signal = Some(signal);
                     self.ask(signal.number());
                 }
-                Phase::Asked(_) | Phase::Killed(_) => self.kill(),
+                Phase::Asked(_) => self.kill(),
+                Phase::Killed(_) => {}
             },
             Event::Ended {
                 local_rank,

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::process::Stdio;
+use std::process::{Child, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use crate::common::command;
+use crate::common::running::LIMIT;
 use crate::harness::{Running, launch, parts, result, run, send, sorted, until};
 
 #[test]
@@ -143,6 +146,101 @@ fn signal_ends_a_job_whose_reader_has_stalled() {
     send("TERM", &child.id().to_string());
     let status = until("the end", || child.try_wait().unwrap());
     assert_eq!(status.code(), Some(143));
+}
+
+/// Not even what the launcher says at the end.
+#[test]
+fn signal_ends_a_job_of_which_nobody_reads_anything() {
+    for script in ["exec yes", "exec yes >&2"] {
+        let mut command = launch("--nproc-per-node 2 --kill-after 0.2", script);
+        let piped = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.spawn().unwrap();
+        let pid = child.id();
+        until("a writer that waits", || waits_in_write(pid).then_some(()));
+        send("TERM", &pid.to_string());
+        let code = end(&mut child).code();
+        assert_eq!(code, Some(143), "{script}");
+    }
+}
+
+/// A second signal doesn't cut short what comes after the first.
+#[test]
+fn second_signal_leaves_nothing_behind_though_nobody_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = launch("--kill-after 86400", "exec yes");
+    let mut child = command
+        .env("TMPDIR", folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = child.id();
+    until("a writer that waits", || waits_in_write(pid).then_some(()));
+    send("TERM", &pid.to_string());
+    // Its only process is gone, and its guard is left.
+    until("the end of the process", || {
+        (children(pid) == 1).then_some(())
+    });
+    send("INT", &pid.to_string());
+    assert_eq!(end(&mut child).code(), Some(143));
+    let mut err = String::new();
+    let mut stderr = child.stderr.take().unwrap();
+    stderr.read_to_string(&mut err).unwrap();
+    assert_eq!(err, "error: stopped by SIGTERM\n");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn failure_is_named_though_nobody_reads_stdout() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "[ $RANK = 0 ] && exec yes; until [ -e go ]; do sleep 0.05; done; exit 3";
+    let mut command = launch("--nproc-per-node 2 --kill-after 0.2", script);
+    let mut child = command
+        .current_dir(&folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = child.id();
+    until("a writer that waits", || waits_in_write(pid).then_some(()));
+    std::fs::write(folder.path().join("go"), "").unwrap();
+    assert_eq!(end(&mut child).code(), Some(3));
+    let mut err = String::new();
+    let mut stderr = child.stderr.take().unwrap();
+    stderr.read_to_string(&mut err).unwrap();
+    assert!(err.starts_with("error: rank 1 failed at "), "{err}");
+}
+
+/// Whether a thread of a process waits for somebody to read from a pipe.
+fn waits_in_write(pid: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let mut threads = threads.into_iter().flatten().flatten();
+    threads.any(|thread| {
+        let call = std::fs::read_to_string(thread.path().join("wchan"));
+        call.is_ok_and(|call| call.contains("pipe_write"))
+    })
+}
+
+/// How many children a process has.
+fn children(pid: u32) -> usize {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    children.unwrap().split_whitespace().count()
+}
+
+/// Waits for the end of a process, which is killed if it doesn't come.
+#[track_caller]
+fn end(child: &mut Child) -> ExitStatus {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if Instant::now() >= deadline {
+            child.kill().unwrap();
+            panic!("it hangs");
+        }
+        sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
