@@ -16,8 +16,10 @@ use crate::Deadline;
 pub(super) enum Event {
     /// A connection that proved the token and was admitted. It does not block.
     Admitted(TcpStream, SocketAddr, Box<Claims>),
-    /// Somebody was refused: who, and why.
+    /// Somebody with the token was refused: who, and why.
     Refused(String),
+    /// The same of somebody who did not prove the token.
+    Stranger(String),
 }
 
 /// A listener and its half-open connections, oldest first.
@@ -64,6 +66,7 @@ impl Door {
                     self.half_open.push(connection);
                 }
                 Step::Gone => {}
+                Step::Stranger(note) => events.push(Event::Stranger(note)),
                 Step::Refused(note) => events.push(Event::Refused(note)),
                 Step::Admitted(claims) => {
                     let (stream, from) = (connection.stream, connection.from);

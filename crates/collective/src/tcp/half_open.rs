@@ -27,6 +27,9 @@ pub(super) enum Step {
     Waiting,
     /// It broke off, or was none of this program's.
     Gone,
+    /// It spoke the protocol, and did not prove the token.
+    Stranger(String),
+    /// It proved the token, and something else is wrong.
     Refused(String),
     Admitted(Box<Claims>),
 }
@@ -123,7 +126,7 @@ impl HalfOpen {
             return Err(Step::Gone);
         }
         self.say(&encode_hello(&self.nonces.listener))?;
-        self.nonces.dialer = decode_hello(&hello).map_err(|reason| self.refused(None, &reason))?;
+        self.nonces.dialer = decode_hello(&hello).map_err(|reason| self.stranger(&reason))?;
         (self.state, self.filled) = (State::Proof, 0);
         Ok(())
     }
@@ -133,7 +136,7 @@ impl HalfOpen {
         let Some(bytes) = decode_proof(key, &self.nonces, &self.buffer) else {
             let verdict = encode_verdict(key, &self.nonces, &[0; claims::BYTES], &Verdict::NoProof);
             self.say(&verdict)?;
-            return Err(self.refused(None, "token: no proof of it"));
+            return Err(self.stranger("token: no proof of it"));
         };
         let claims = Claims::decode(&bytes).map_err(|reason| self.refused(None, &reason))?;
         self.state = State::Proven(Box::new(claims));
@@ -181,6 +184,10 @@ impl HalfOpen {
             Ok(written) if written == bytes.len() => Ok(()),
             _ => Err(Step::Gone),
         }
+    }
+
+    fn stranger(&self, reason: &str) -> Step {
+        Step::Stranger(format!("{}: {reason}", self.from))
     }
 
     fn refused(&self, rank: Option<usize>, reason: &str) -> Step {

@@ -8,9 +8,9 @@ use super::claims::{Claims, Forming, To, probe_differs};
 use super::courier::Courier;
 use super::door::{Door, Event};
 use super::half_open::Answer;
-use super::meeting::NOTES;
 use super::message::{Message, Phase};
 use super::pace::Pace;
+use super::refusals::Refusals;
 use super::resolve::host_port;
 use super::stall::Watch;
 use super::{Awaited, JoinError, Settings};
@@ -40,7 +40,9 @@ pub(super) struct Joining<'a> {
     address: String,
     // Ranks that the store counts in this phase.
     here: Vec<usize>,
-    refused: Vec<String>,
+    // At the store, and at this rank's own door.
+    there: Refusals,
+    own: Refusals,
     roster: Option<Roster>,
     links: Vec<Option<TcpStream>>,
     unreached: Vec<Option<JoinError>>,
@@ -68,7 +70,8 @@ impl<'a> Joining<'a> {
             door,
             address,
             here: Vec::new(),
-            refused: Vec::new(),
+            there: Refusals::default(),
+            own: Refusals::default(),
             roster: None,
             links: (0..world).map(|_| None).collect(),
             unreached: (0..world).map(|_| None).collect(),
@@ -170,7 +173,8 @@ impl<'a> Joining<'a> {
         let rank = self.settings.rank;
         match message {
             Message::Here(phase, here) if phase == self.phase() => self.here = here,
-            Message::Note(note) => self.note(note),
+            Message::Note(note) => drop(self.there.note(note)),
+            Message::Strangers(count, last) => self.there.set_strangers(count, last),
             Message::Roster(forming, addresses) => {
                 self.here.clear();
                 self.roster = Some(Roster { forming, addresses });
@@ -217,7 +221,8 @@ impl<'a> Joining<'a> {
             match event {
                 // A rank connects again only if its first try broke off: the last one counts.
                 Event::Admitted(stream, _, claims) => self.links[claims.rank] = Some(stream),
-                Event::Refused(note) => self.note(note),
+                Event::Refused(note) => drop(self.own.note(note)),
+                Event::Stranger(note) => self.own.stranger(note),
             }
         }
         self.door.moved()
@@ -235,12 +240,6 @@ impl<'a> Joining<'a> {
             came = true;
         }
         Ok(came)
-    }
-
-    fn note(&mut self, note: String) {
-        if self.refused.len() < NOTES {
-            self.refused.push(note);
-        }
     }
 
     /// The ranks to which this one wants a connection and has none: nobody before the roster is there.
@@ -293,7 +292,7 @@ impl<'a> Joining<'a> {
             missing,
             waited: self.watch.deadline().elapsed(),
             reasons: Vec::from_iter(reason),
-            refused: self.refused.clone(),
+            refused: self.there.list(&self.own),
         }
     }
 

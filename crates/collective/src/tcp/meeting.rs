@@ -9,11 +9,12 @@ use super::door::Event;
 use super::half_open::Answer;
 use super::message::{Message, Phase};
 use super::proof::random;
+use super::refusals::Refusals;
 use super::{Door, Job};
 use crate::Deadline;
 
-/// Refusals that are told to the ranks that wait: enough to see what is wrong.
-pub(super) const NOTES: usize = 8;
+/// The shortest time between words about strangers: these may come as fast as they like.
+const STRANGERS: Duration = Duration::from_millis(50);
 
 /// Time for last words.
 const LINGER: Duration = Duration::from_secs(1);
@@ -33,7 +34,10 @@ pub(super) struct Meeting {
     seats: Vec<Option<Seat>>,
     phase: Phase,
     over: bool,
-    notes: Vec<String>,
+    refusals: Refusals,
+    // Strangers that the ranks know of, and when they may hear of more.
+    told: u64,
+    quiet: Deadline,
     // Connections that have got their last message, until they have read it.
     leaving: Vec<(Courier, Deadline)>,
 }
@@ -46,7 +50,9 @@ impl Meeting {
             door,
             phase: Phase::Gathering,
             over: false,
-            notes: Vec::new(),
+            refusals: Refusals::default(),
+            told: 0,
+            quiet: Deadline::after(Duration::ZERO),
             leaving: Vec::new(),
         }
     }
@@ -66,6 +72,7 @@ impl Meeting {
         if heard || came {
             self.advance();
         }
+        self.tell_strangers();
         heard || self.door.moved()
     }
 
@@ -143,6 +150,7 @@ impl Meeting {
             match event {
                 Event::Admitted(stream, from, claims) => self.seat(stream, from, *claims),
                 Event::Refused(note) => self.note(note),
+                Event::Stranger(note) => self.refusals.stranger(note),
             }
         }
         came
@@ -152,8 +160,12 @@ impl Meeting {
         let Ok(mut courier) = Courier::new(stream, self.job.world) else {
             return; // the connection is useless, and its end tells the rank so
         };
-        for note in &self.notes {
+        for note in self.refusals.notes() {
             courier.say(&Message::Note(note.clone()));
+        }
+        let (strangers, last) = self.refusals.strangers();
+        if strangers > 0 {
+            courier.say(&Message::Strangers(strangers, last.to_owned()));
         }
         self.seats[claims.rank] = Some(Seat {
             courier,
@@ -187,10 +199,19 @@ impl Meeting {
     }
 
     fn note(&mut self, note: String) {
-        if self.notes.len() < NOTES {
-            self.say_to_all(&Message::Note(note.clone()));
-            self.notes.push(note);
+        if self.refusals.note(note.clone()) {
+            self.say_to_all(&Message::Note(note));
         }
+    }
+
+    fn tell_strangers(&mut self) {
+        let (count, last) = self.refusals.strangers();
+        if self.over || count == self.told || self.quiet.remaining().is_some() {
+            return;
+        }
+        let word = Message::Strangers(count, last.to_owned());
+        self.say_to_all(&word);
+        (self.told, self.quiet) = (count, Deadline::after(STRANGERS));
     }
 
     /// Tells all how far the forming is, and goes on to the next phase when all are that far.
@@ -239,7 +260,7 @@ impl Meeting {
         self.say_to_all(&Message::Failed(by, missing, reason.to_owned()));
         (0..self.seats.len()).for_each(|rank| self.dismiss(rank));
         self.phase = Phase::Gathering;
-        self.notes.clear();
+        (self.refusals, self.told) = (Refusals::default(), 0);
     }
 
     fn dismiss(&mut self, rank: usize) {

@@ -25,8 +25,10 @@ pub(super) enum Message {
     GiveUp(Vec<usize>, String),
     /// These ranks have come as far as the phase asks.
     Here(Phase, Vec<usize>),
-    /// Somebody was refused.
+    /// Somebody with the token was refused.
     Note(String),
+    /// So many connections since the forming began did not prove the token: the last of them, and why.
+    Strangers(u64, String),
     /// All are there: the forming, and the addresses in rank order.
     Roster(Forming, Vec<String>),
     /// All have their links.
@@ -57,6 +59,7 @@ impl Message {
     /// | 22 | go | |
     /// | 23 | failed | rank or all ones in 4 bytes, list of ranks, text |
     /// | 24 | refused | text |
+    /// | 25 | strangers | number in 8 bytes, text |
     pub(super) fn encode(&self) -> (u8, Vec<u8>) {
         let mut out = Vec::new();
         let code = match self {
@@ -83,6 +86,10 @@ impl Message {
                 put_text(&mut out, reason);
             }),
             Self::Refused(reason) => put(24, || put_text(&mut out, reason)),
+            Self::Strangers(count, last) => put(25, || {
+                out.extend_from_slice(&count.to_le_bytes());
+                put_text(&mut out, last);
+            }),
         };
         (code, out)
     }
@@ -102,6 +109,7 @@ impl Message {
                 Self::Failed(by, ranks(&mut rest)?, text(&mut rest)?)
             }
             24 => Self::Refused(text(&mut rest)?),
+            25 => Self::Strangers(u64::from_le_bytes(*take(&mut rest)?), text(&mut rest)?),
             code => return Err(format!("unknown message {code}")),
         };
         match rest.len() {
@@ -190,6 +198,7 @@ mod tests {
             Message::Failed(None, vec![0, 1], text()),
             Message::Failed(Some(7), vec![], text()),
             Message::Refused(text()),
+            Message::Strangers(u64::MAX, text()),
         ]
     }
 

@@ -21,6 +21,7 @@ mod meeting;
 mod message;
 mod pace;
 mod proof;
+mod refusals;
 mod resolve;
 mod settings;
 mod shared;

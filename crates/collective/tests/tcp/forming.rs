@@ -1,7 +1,7 @@
 //! Forming a group: who comes, who is missing, who is refused; an error on every rank that is there.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -257,6 +257,27 @@ fn rank_without_the_token_is_refused_and_the_group_unharmed() {
     };
     let refused = ["rank 1: store at 127.0.0.1:", "not the same token"];
     assert_refused(without, &refused, &["127.0.0.1:", "token: no proof of it"]);
+}
+
+#[test]
+fn refusal_of_a_rank_is_told_however_many_strangers_came_before() {
+    let store = store(2);
+    let waiting = start(Settings {
+        timeout: Duration::from_secs(2),
+        ..settings(&store, 0, 2)
+    });
+    for _ in 0..20 {
+        let mut stranger = TcpStream::connect(store.addr()).unwrap();
+        stranger.write_all(b"BVTH\x09\0\0\0").unwrap();
+        stranger.write_all(&[7; 32]).unwrap();
+        stranger.read_exact(&mut [0; 40]).unwrap(); // so the store has seen it
+    }
+    refusal(join(&settings(&store, 1, 3)));
+    let error = refusal(result(&waiting));
+    let rank = "rank 1 from 127.0.0.1:";
+    let strangers = "; 20 connections that did not prove the token, the last from 127.0.0.1:";
+    assert_contains(&error, &[rank, "world size: expected 2, got 3", strangers]);
+    assert_contains(&error, &["version: expected 1, got 9"]);
 }
 
 #[test]

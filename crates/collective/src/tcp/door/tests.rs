@@ -112,7 +112,7 @@ fn nothing_of_the_claims_is_looked_at_when_the_token_is_another() {
     let (mut door, addr) = door(8, Duration::from_secs(5));
     let rank = dial(addr, Token::new("another token than here").unwrap());
     let refused = event(&mut door, |_| panic!("claims without a proof"));
-    assert!(matches!(refused, Event::Refused(note) if note.contains("token")));
+    assert!(matches!(refused, Event::Stranger(note) if note.contains("token")));
     let error = rank.join().unwrap().unwrap_err();
     assert!(matches!(error, JoinError::Token { rank: 1, .. }), "{error}");
 }

@@ -43,6 +43,7 @@ fn messages() -> Vec<Vec<u8>> {
         Message::Go,
         Message::Failed(None, vec![0, 1], text()),
         Message::Refused("ä".repeat(1000)),
+        Message::Strangers(u64::MAX, "ä".repeat(1000)),
     ];
     let encoded = messages.map(|message| {
         let (code, payload) = message.encode();
