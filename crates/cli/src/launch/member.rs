@@ -11,9 +11,12 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
 use std::time::SystemTime;
 
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use rustix::process::{
+    Pid, Signal, getpgid, kill_process, kill_process_group, test_kill_process_group,
+};
 
 use super::LaunchError;
+use super::alive::Alive;
 use super::console::Console;
 use super::end::{End, Fate};
 use super::environment;
@@ -47,6 +50,7 @@ pub(super) struct Member {
     error_file: PathBuf,
     log: Option<PathBuf>,
     streams: Vec<Stream>,
+    alive: Alive,
     end: Option<End>,
     /// Whether nobody of the group is left: then its number may be another's.
     gone: bool,
@@ -81,12 +85,18 @@ impl Member {
             error_file,
             log: log.map(|which| shared.logs.path(local_rank, which)).next(),
             streams: Vec::new(),
+            alive: Alive::default(),
             end: None,
             gone: false,
         };
         member.attend(shared, child.stdout.take(), out)?;
         member.attend(shared, child.stderr.take(), err)?;
-        wait(child, local_rank, shared.events.clone())?;
+        wait(
+            child,
+            member.alive.clone(),
+            local_rank,
+            shared.events.clone(),
+        )?;
         Ok(member)
     }
 
@@ -134,13 +144,18 @@ impl Member {
         self.gone
     }
 
-    /// Sends a signal to its group.
+    /// Sends a signal to its group, and to the process itself if it has gone over to another.
     pub(super) fn signal(&self, signal: i32) {
         if let Some(signal) = Signal::from_named_raw(signal)
             && !self.gone
         {
             // Nobody there, or nobody whom it may signal: both show when it is waited for.
             let _ = kill_process_group(self.pid, signal);
+            self.alive.with(|| {
+                if getpgid(Some(self.pid)).is_ok_and(|group| group != self.pid) {
+                    let _ = kill_process(self.pid, signal);
+                }
+            });
         }
     }
 
@@ -206,9 +221,14 @@ fn route(shared: &Shared<'_>, local_rank: usize, which: Which) -> Result<Route, 
     })
 }
 
-fn wait(mut child: Child, local_rank: usize, events: Sender<Event>) -> Result<(), LaunchError> {
+fn wait(
+    mut child: Child,
+    alive: Alive,
+    local_rank: usize,
+    events: Sender<Event>,
+) -> Result<(), LaunchError> {
     super::thread("end", move || {
-        let fate = child.wait().map_or(Fate::Unknown, Fate::from);
+        let fate = alive.end(&mut child).map_or(Fate::Unknown, Fate::from);
         let time = SystemTime::now();
         // If nobody listens any more, nobody has to know.
         let _ = events.send(Event::Ended {

@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+mod alive;
 mod args;
 mod console;
 mod end;

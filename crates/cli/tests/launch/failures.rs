@@ -84,6 +84,20 @@ fn those_that_do_not_stop_are_killed() {
     assert_end(&processes);
 }
 
+/// Rank 1 has gone over to the launcher's group. Shells don't do that; Perl is part of Debian.
+#[test]
+fn those_that_left_their_group_are_stopped_and_do_not_hide_the_cause() {
+    let script = r#"[ $RANK = 1 ] && exec perl -e 'setpgrp(0, getpgrp(getppid())) or die;
+            $SIG{TERM} = "IGNORE"; $| = 1; print "$$\n"; open F, ">left"; sleep 1000'
+        until [ -e left ]; do sleep 0.05; done; exit 3"#;
+    let folder = tempfile::tempdir().unwrap();
+    let mut launch = launch("--nproc-per-node 2 --kill-after 0.2", script);
+    let (code, out, err) = parts(&Running::start(launch.current_dir(&folder)).finish());
+    assert_eq!((code, err.lines().count()), (3, 1), "{err}");
+    assert!(err.starts_with("error: rank 0 failed at "), "{err}");
+    assert_end(&[out.trim_end().to_owned()]);
+}
+
 /// Rank 0 hears of the failure, and ends before the one that failed does.
 #[test]
 fn cause_is_named_though_others_end_first() {
