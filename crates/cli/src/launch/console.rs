@@ -1,8 +1,10 @@
 //! The launcher's own stdout and stderr.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -14,6 +16,7 @@ use super::redirect::Which;
 /// buffer, line by line; what nobody reads any more is dropped.
 pub(super) struct Console {
     outputs: Mutex<[Option<File>; 2]>,
+    lost: AtomicBool,
 }
 
 impl Console {
@@ -27,7 +30,20 @@ impl Console {
         })?;
         Ok(Self {
             outputs: Mutex::new(outputs),
+            lost: AtomicBool::new(false),
         })
+    }
+
+    /// Whether output was lost though somebody wanted it.
+    pub(super) fn has_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    /// Says on stderr that output is lost from here on.
+    pub(super) fn lose(&self, what: impl fmt::Display, error: &io::Error) {
+        self.lost.store(true, Ordering::Release);
+        let warning = format!("warning: {what} ends here: {error}\n");
+        self.write(Which::Stderr, warning.as_bytes());
     }
 
     /// Writes `bytes`, a line with its end.
@@ -35,9 +51,14 @@ impl Console {
         let mut outputs = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
         let output = &mut outputs[which as usize];
         if let Some(file) = output
-            && write_all(file, bytes).is_err()
+            && let Err(error) = write_all(file, bytes)
         {
             *output = None;
+            drop(outputs);
+            // Anything else but that nobody reads any more: the disk is full, say.
+            if error.kind() != ErrorKind::BrokenPipe {
+                self.lose(which.name(), &error);
+            }
         }
     }
 }

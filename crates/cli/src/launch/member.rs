@@ -210,12 +210,14 @@ fn command(settings: &Settings) -> Result<(Command, OsString), LaunchError> {
 fn route(shared: &Shared<'_>, local_rank: usize, which: Which) -> Result<Route, LaunchError> {
     let output = &shared.settings.output;
     let rank = shared.settings.rank(local_rank);
-    let file = output
-        .to_file(local_rank, which)
-        .then(|| shared.logs.create(local_rank, which));
+    let file = || {
+        let file = shared.logs.create(local_rank, which)?;
+        Ok::<_, LaunchError>((file, shared.logs.path(local_rank, which)))
+    };
     Ok(Route {
         which,
-        file: file.transpose()?,
+        rank,
+        file: output.to_file(local_rank, which).then(file).transpose()?,
         prefix: output.prefix(rank, local_rank, which),
         hold: output.hold_result && rank == 0 && which == Which::Stdout,
     })

@@ -107,6 +107,9 @@ fn finish(
     {
         report.add(format!("stopped by {signal}"), signal.exit_code());
     }
+    if shared.console.has_lost() {
+        report.add("output of the job is lost, see the warnings", 1);
+    }
     if report.is_success() {
         return Ok(());
     }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -31,8 +32,10 @@ const LOOK: Timespec = Timespec {
 /// Where an output goes.
 pub(super) struct Route {
     pub(super) which: Which,
-    /// The log file.
-    pub(super) file: Option<File>,
+    /// The rank that it comes from.
+    pub(super) rank: usize,
+    /// The log file, and its path.
+    pub(super) file: Option<(File, PathBuf)>,
     /// What lines begin with where they are shown; none where they aren't.
     pub(super) prefix: Option<String>,
     /// Whether its last line is the result.
@@ -115,13 +118,13 @@ impl Carrier {
     }
 
     fn log(&mut self, bytes: &[u8]) {
-        let Some(file) = &mut self.route.file else {
+        let Some((file, path)) = &mut self.route.file else {
             return;
         };
         if let Err(error) = file.write_all(bytes) {
+            let what = format!("rank {}: log file {}", self.route.rank, path.display());
+            self.console.lose(what, &error);
             self.route.file = None;
-            let warning = format!("warning: a log file ends here: {error}\n");
-            self.console.write(Which::Stderr, warning.as_bytes());
         }
     }
 

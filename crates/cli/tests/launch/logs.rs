@@ -151,8 +151,15 @@ fn job_goes_on_when_a_log_file_cannot_be_written() {
     shell.arg(launch.get_program()).args(launch.get_args());
     let output = crate::harness::Running::start(&mut shell).finish();
     let (code, _, err) = crate::harness::parts(&output);
-    assert_eq!(code, 0, "{err}");
-    let count = |text| err.lines().filter(|line| line.contains(text)).count();
-    assert_eq!(count("warning: a log file ends here: "), 2, "{err}");
+    // The job succeeded, its logs are not what they should be.
+    assert_eq!(code, 1, "{err}");
+    let count = |text: &str| err.lines().filter(|line| line.contains(text)).count();
+    for rank in 0..2 {
+        let file = format!("job/attempt_0/{rank}/stdout.log ends here: ");
+        assert_eq!(count(&file), 1, "{err}");
+        assert_eq!(count(&format!("warning: rank {rank}: log file ")), 1);
+    }
     assert_eq!(count("]: end"), 2, "{err}");
+    let expected = "error: output of the job is lost, see the warnings";
+    assert_eq!(err.lines().last(), Some(expected));
 }

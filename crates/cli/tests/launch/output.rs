@@ -148,6 +148,34 @@ fn signal_ends_a_job_whose_reader_has_stalled() {
     assert_eq!(status.code(), Some(143));
 }
 
+/// That nobody reads is one thing, that somebody would and can't is another.
+#[test]
+fn job_whose_output_is_lost_goes_on_and_fails_at_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    for code in [0, 3] {
+        let done = folder.path().join(code.to_string());
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        let script = format!("echo lost; touch {}; exit {code}", done.display());
+        let mut command = launch("", &script);
+        let mut child = command
+            .stdout(full.unwrap())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        assert_eq!(end(&mut child).code(), Some(code.max(1)));
+        assert!(done.exists());
+        let mut err = String::new();
+        let mut stderr = child.stderr.take().unwrap();
+        stderr.read_to_string(&mut err).unwrap();
+        let lines: Vec<_> = err.lines().collect();
+        assert!(lines[0].starts_with("warning: stdout ends here: "), "{err}");
+        let start = ["error: ", "also: "][usize::from(code > 0)];
+        let expected = format!("{start}output of the job is lost, see the warnings");
+        assert_eq!(lines.last(), Some(&&*expected), "{err}");
+        assert_eq!(lines.len(), 2 + usize::from(code > 0), "{err}");
+    }
+}
+
 /// Not even what the launcher says at the end.
 #[test]
 fn signal_ends_a_job_of_which_nobody_reads_anything() {
