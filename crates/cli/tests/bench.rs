@@ -3,6 +3,13 @@
 
 mod common;
 
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::sync::mpsc;
+use std::thread;
+
+use common::running::{LIMIT, send, until};
 use common::{burn_virtual, command, fails_with, report, text};
 
 const ALGORITHMS: [&str; 3] = ["ordered", "ring", "halving-doubling"];
@@ -67,6 +74,54 @@ fn ranks_are_those_of_a_launch_when_there_is_one() {
         err.contains("--ranks: expected the 3 processes of the launch, got 2"),
         "{err}"
     );
+}
+
+#[cfg(unix)]
+#[test]
+fn processes_of_a_launch_do_not_measure_each_by_itself() {
+    let output = burn_virtual("launch --nproc-per-node 2 -- bench allreduce --bytes 400");
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{err}");
+    let expected = "bench allreduce --transport memory: expected a process by itself, got one of 2";
+    assert!(err.contains(expected), "{err}");
+    assert_eq!(text(&output.stdout), "");
+}
+
+/// Here, that a rank is waited for.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_ranks_say_on_stderr_is_shown() {
+    let args = "bench allreduce --transport tcp --bytes 4 --iterations 1000000000";
+    let mut child = command(args)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = child.id();
+    let rank = until("rank 1", || {
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+        let mut children = children.split_whitespace();
+        let rank = children.find(|child| {
+            let of = |file| fs::read_to_string(format!("/proc/{child}/{file}"));
+            of("environ").is_ok_and(|text| text.split('\0').any(|word| word == "RANK=1"))
+                && of("cmdline").is_ok_and(|text| text.split('\0').nth(1) == Some("bench"))
+        });
+        rank.map(str::to_owned)
+    });
+    send("STOP", &rank);
+    let (sender, lines) = mpsc::channel();
+    let stderr = BufReader::new(child.stderr.take().unwrap());
+    thread::spawn(move || {
+        stderr
+            .lines()
+            .map_while(Result::ok)
+            .try_for_each(|line| sender.send(line))
+    });
+    let line = lines.recv_timeout(LIMIT);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let line = line.unwrap();
+    assert!(line.starts_with("[rank0]: "), "{line}");
 }
 
 #[cfg(unix)]

@@ -18,6 +18,7 @@ use report::BenchReport;
 
 use crate::error::RunError;
 use crate::output;
+use crate::process::Process;
 
 /// `burn-virtual bench`.
 pub(crate) fn run(args: &BenchArgs) -> Result<(), RunError> {
@@ -28,6 +29,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), RunError> {
         #[cfg(unix)]
         (Transport::Tcp, None) => run_processes(args),
         (Transport::Memory, _) => {
+            Process::check_alone("bench allreduce --transport memory")?;
             let job = args.job(args.ranks(), args.ranks())?;
             report(args, &job, &threads::measure(&job)?)
         }

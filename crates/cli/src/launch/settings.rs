@@ -44,8 +44,8 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// `local_world` processes of this program on this host; of their output only rank 0's stdout is
-    /// shown, as it is.
+    /// `local_world` processes of this program on this host; of their stdout only rank 0's is shown, as
+    /// it is.
     pub(crate) fn quiet(local_world: usize, words: Vec<OsString>) -> Result<Self, JoinError> {
         Ok(Self {
             program: None,
