@@ -1,13 +1,12 @@
 //! This process among those of its job.
 
 use std::ops::Range;
-use std::time::Duration;
 
 use burn::module::AutodiffModule;
 use burn_virtual::distributed::tcp::{self, Environment};
 use burn_virtual::nodes::{Session, VirtualNodes};
 
-use crate::args::PlacingArgs;
+use crate::args::{PlacingArgs, WaitingArgs};
 use crate::backend::Hardware;
 use crate::error::RunError;
 
@@ -77,18 +76,19 @@ impl Process {
     }
 
     /// Starts a job, together with the other processes if there are any: those that are late are
-    /// awaited for so long.
+    /// awaited for so long, and missed aloud.
     pub(crate) fn start<B: Hardware, M: AutodiffModule<B>>(
         &self,
         nodes: VirtualNodes<Vec<B::Device>>,
         model: &mut M,
-        patience: Duration,
+        waiting: &WaitingArgs,
     ) -> Result<Session<B>, RunError> {
         let Some(place) = &self.0 else {
             return Ok(nodes.start(model)?);
         };
         let settings = tcp::Settings {
-            timeout: patience,
+            timeout: waiting.first_timeout,
+            stall: waiting.stall_after,
             ..place.settings.clone()
         };
         Ok(nodes.start_in(model, [tcp::join(&settings)?])?)

@@ -105,7 +105,7 @@ where
         .agree_on("number of steps", last_step(args, samples))
         .agree_on("optimizer", format!("{:?}", args.optimizer))
         .agree_on("learning rate", rate);
-    let nodes = process.start::<B, _>(nodes, &mut model, args.waiting.first_timeout)?;
+    let nodes = process.start::<B, _>(nodes, &mut model, &args.waiting)?;
     // Whatever can be refused was: from here on, files are touched.
     let out = args.out.as_deref().filter(|_| process.speaks());
     let out = out.map(Output::in_folder).transpose()?;
