@@ -12,7 +12,7 @@ use crate::backend::Kind;
 use crate::bench::BenchArgs;
 use crate::devices::Device;
 #[cfg(unix)]
-use crate::launch::{LaunchArgs, TetherArgs};
+use crate::launch::{GuardArgs, LaunchArgs, TetherArgs};
 
 /// Deep-learning training on virtual nodes: the same bits on any hardware.
 #[derive(Debug, Parser)]
@@ -41,7 +41,7 @@ pub(crate) enum Command {
     Tether(TetherArgs),
     #[cfg(unix)]
     #[command(hide = true)]
-    Guard,
+    Guard(GuardArgs),
 }
 
 /// `burn-virtual train`.

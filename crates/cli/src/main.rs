@@ -56,8 +56,8 @@ fn main() -> ExitCode {
         #[cfg(unix)]
         Command::Tether(args) => Ok(launch::run_tethered(args)?),
         #[cfg(unix)]
-        Command::Guard => {
-            launch::run_guard();
+        Command::Guard(args) => {
+            launch::run_guard(args);
             Ok(())
         }
     });

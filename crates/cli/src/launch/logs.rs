@@ -14,7 +14,7 @@ use super::settings::Settings;
 pub(super) struct Logs {
     folder: PathBuf,
     /// Where nobody asked for logs, it goes when this does.
-    _temporary: Option<TempDir>,
+    temporary: Option<TempDir>,
 }
 
 impl Logs {
@@ -35,7 +35,7 @@ impl Logs {
         fs::create_dir_all(&folder).map_err(at(&folder))?;
         let logs = Self {
             folder,
-            _temporary: None,
+            temporary: None,
         };
         for local_rank in 0..settings.local_world {
             let path = logs.of(local_rank);
@@ -53,10 +53,15 @@ impl Logs {
         let temporary = tempfile::Builder::new().prefix("burn-virtual-").tempdir()?;
         let logs = Self {
             folder: temporary.path().to_owned(),
-            _temporary: Some(temporary),
+            temporary: Some(temporary),
         };
         (0..settings.local_world).try_for_each(|rank| fs::create_dir(logs.of(rank)))?;
         Ok(logs)
+    }
+
+    /// The folder, if it goes when this does.
+    pub(super) fn temporary_folder(&self) -> Option<&Path> {
+        self.temporary.as_ref().map(TempDir::path)
     }
 
     fn of(&self, local_rank: usize) -> PathBuf {

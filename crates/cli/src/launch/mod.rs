@@ -33,7 +33,7 @@ use console::Console;
 use end::{End, causes};
 pub(crate) use error::LaunchError;
 use guard::Guard;
-pub(crate) use guard::run as run_guard;
+pub(crate) use guard::{GuardArgs, run as run_guard};
 use logs::Logs;
 use member::{Member, Shared};
 use patience::Patience;
@@ -55,6 +55,7 @@ pub(crate) fn launch(settings: &Settings) -> Result<(), LaunchError> {
     let (sender, events) = mpsc::channel();
     signals::listen(&settings.signals, sender.clone())?;
     let logs = Logs::open(settings)?;
+    let mut guard = Guard::start(logs.temporary_folder())?;
     let store = store(settings)?;
     let shared = Shared {
         settings,
@@ -66,7 +67,6 @@ pub(crate) fn launch(settings: &Settings) -> Result<(), LaunchError> {
         over: Arc::new(AtomicBool::new(false)),
         events: sender,
     };
-    let mut guard = Guard::start()?;
     let members = (0..settings.local_world).map(|local_rank| {
         let member = Member::start(&shared, local_rank)?;
         guard.take(member.group());

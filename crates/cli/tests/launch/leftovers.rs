@@ -2,18 +2,23 @@
 
 use std::fs;
 
-use crate::harness::{Running, assert_end, launch, parts, result, send};
+use crate::harness::{Running, assert_end, launch, parts, result, send, until};
 
 /// Prints two processes: its own, and one that it started.
 const TWO: &str = "sleep 1000 & echo $$; echo $!; wait";
 
 #[test]
-fn nobody_is_left_when_the_launcher_is_killed() {
-    let mut running = Running::start(&mut launch("--nproc-per-node 3", TWO));
+fn nothing_is_left_when_the_launcher_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let entries = || fs::read_dir(folder.path()).unwrap().count();
+    let mut launch = launch("--nproc-per-node 3", TWO);
+    let mut running = Running::start(launch.env("TMPDIR", folder.path()));
     let processes = running.hear_all(6);
+    assert_eq!(entries(), 1);
     running.signal("KILL");
     assert_end(&processes);
     running.wait();
+    until("an empty folder", || (entries() == 0).then_some(()));
 }
 
 /// The kernel still knows whom the processes belong to.
