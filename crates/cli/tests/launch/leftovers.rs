@@ -24,10 +24,10 @@ fn nothing_is_left_when_the_launcher_is_killed() {
 /// The kernel still knows whom the processes belong to.
 #[test]
 fn processes_end_with_the_launcher_though_nobody_guards_them() {
-    let mut running = Running::start(&mut launch(
-        "--nproc-per-node 2",
-        "echo $$; exec sleep 1000",
-    ));
+    // Nobody removes the launcher's folder either.
+    let folder = tempfile::tempdir().unwrap();
+    let mut launch = launch("--nproc-per-node 2", "echo $$; exec sleep 1000");
+    let mut running = Running::start(launch.env("TMPDIR", folder.path()));
     let processes = running.hear_all(2);
     let children = format!("/proc/{0}/task/{0}/children", running.pid());
     let is_guard = |pid: &&str| {
